@@ -1,0 +1,3 @@
+//! The `fairwater` command.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Raw eBPF from a checked program.

@@ -1,0 +1,145 @@
+//! The memory of one flow, shared by compiled code, the datapath around it and the plane.
+//!
+//! A frame is a run of bytes, 8-byte aligned, all integers little-endian:
+//!
+//! | offset | what | who writes |
+//! | --- | --- | --- |
+//! | 0 | `signals: [u64; 16]`, by `Signal` index; the last is spare | datapath |
+//! | 128 | `cwnd: u64` bytes, as the program sees it | program |
+//! | 136 | `rate: u64` bytes/s, 0 = none | program |
+//! | 144 | `timer_zero: u64` µs: `Micros` reads `now - timer_zero`, wrapping | program |
+//! | 152 | `pending: u32`: the stage (its `sequence`) to apply in this invocation | datapath |
+//! | 156 | `applied: u32`: the stage last applied | program |
+//! | 160 | `installed: u32`: the install generation last applied | program |
+//! | 164 | `fault: u32`, a [`Fault`] bit set; non-zero stops the program | program, datapath |
+//! | 168 | 24 bytes for the datapath's own use | datapath |
+//! | 192 | the [stage](STAGE) | plane |
+//! | 256 | 128 bytes for the datapath's own use (addresses, counters) | datapath |
+//! | 384 | the [report header](REPORT) | program, datapath |
+//! | 448 | `variables: [u64; n]`, report fields first, so that a report is one run of bytes | program |
+//! | 448 + 8n | `staged mask: [u64; ceil(n / 64)]`: bit `i` = variable `i` has a staged value | plane |
+//! | then | `staged values: [u64; n]` | plane |
+//!
+//! `n` is the capacity of the frame: the most variables of any program that may run in it.
+//!
+//! **Staging.** The plane makes `stage.sequence` odd, writes the stage, and makes it the next
+//! even number. Before an invocation the datapath sets `pending` to `stage.sequence` if that is
+//! even, else to `applied`. The program compares `pending` with `applied`: if they differ, it
+//! first takes its initial values when `stage.install != installed` (a switch of program; the
+//! timer restarts too), then the staged variables, cwnd and rate, and sets `applied = pending`,
+//! `installed = stage.install`. Hidden variables and report variables are never staged.
+//! The plane merges into a stage that is not applied yet, so applying one twice is harmless.
+
+/// Offset of `signals`.
+pub const SIGNALS: i16 = 0;
+/// Offset of `cwnd`, bytes.
+pub const CWND: i16 = 128;
+/// Offset of `rate`, bytes/s.
+pub const RATE: i16 = 136;
+/// Offset of `timer_zero`, µs.
+pub const TIMER_ZERO: i16 = 144;
+/// Offset of `pending: u32`.
+pub const PENDING: i16 = 152;
+/// Offset of `applied: u32`.
+pub const APPLIED: i16 = 156;
+/// Offset of `installed: u32`.
+pub const INSTALLED: i16 = 160;
+/// Offset of `fault: u32`.
+pub const FAULT: i16 = 164;
+
+/// Offset of the stage.
+pub const STAGE: i16 = 192;
+/// Offset of `stage.sequence: u32`, odd while the plane writes.
+pub const STAGE_SEQUENCE: i16 = 192;
+/// Offset of `stage.program: u32`, the program that the stage is for.
+pub const STAGE_PROGRAM: i16 = 196;
+/// Offset of `stage.install: u32`, a generation that changes with each switch of program.
+pub const STAGE_INSTALL: i16 = 200;
+/// Offset of `stage.set: u32`, [`SET_CWND`] and [`SET_RATE`].
+pub const STAGE_SET: i16 = 204;
+/// Offset of `stage.cwnd: u64`, bytes.
+pub const STAGE_CWND: i16 = 208;
+/// Offset of `stage.rate: u64`, bytes/s.
+pub const STAGE_RATE: i16 = 216;
+/// Bit of `stage.set`: `stage.cwnd` is to be applied.
+pub const SET_CWND: u32 = 1;
+/// Bit of `stage.set`: `stage.rate` is to be applied.
+pub const SET_RATE: u32 = 2;
+
+/// Offset of the report header, [`REPORT_HEADER_LEN`] bytes:
+/// `kind: u32, slot: u32, generation: u32, program: u32` (the datapath's),
+/// then `time_us: u64, cwnd: u64, rate: u64, count: u64` (the program's: `count` numbers the
+/// flow's reports from 1), then 16 bytes spare.
+pub const REPORT: i16 = 384;
+/// Bytes of the report header.
+pub const REPORT_HEADER_LEN: usize = 64;
+/// Offset of `report.time_us: u64`.
+pub const REPORT_TIME: i16 = REPORT + 16;
+/// Offset of `report.cwnd: u64`, bytes.
+pub const REPORT_CWND: i16 = REPORT + 24;
+/// Offset of `report.rate: u64`, bytes/s.
+pub const REPORT_RATE: i16 = REPORT + 32;
+/// Offset of `report.count: u64`.
+pub const REPORT_COUNT: i16 = REPORT + 40;
+/// Offset of the variables.
+pub const VARIABLES: i16 = 448;
+
+/// Why a flow's program was stopped, as bits of the frame's `fault`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum Fault {
+    /// The program set `Cwnd` to 0.
+    CwndZero = 1,
+    /// The program or the plane set a rate of more than [`MAX_RATE`].
+    RateAbsurd = 2,
+    /// The plane withdrew the flow (its algorithm failed).
+    Withdrawn = 4,
+}
+
+/// The highest rate that is believed, bytes/s: 2⁴⁰, about 8.8 Tbit/s. A program sets
+/// `+infinity` or more than this only by mistake.
+pub const MAX_RATE: u64 = 1 << 40;
+
+/// The shape of a frame of a given capacity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FrameLayout {
+    capacity: usize,
+}
+
+impl FrameLayout {
+    /// A frame for programs of at most `capacity` variables, rounded up to a multiple of 8.
+    #[must_use]
+    pub const fn new(capacity: usize) -> Self {
+        Self { capacity: capacity.next_multiple_of(8) }
+    }
+
+    /// The most variables of a program that may run in this frame.
+    #[must_use]
+    pub const fn capacity(self) -> usize {
+        self.capacity
+    }
+
+    /// Offset of variable `i`, bytes.
+    #[must_use]
+    pub const fn variable(self, i: usize) -> usize {
+        VARIABLES as usize + 8 * i
+    }
+
+    /// Offset of the staged mask, bytes.
+    #[must_use]
+    pub const fn staged_mask(self) -> usize {
+        self.variable(self.capacity)
+    }
+
+    /// Offset of the staged value of variable `i`, bytes.
+    #[must_use]
+    pub const fn staged_value(self, i: usize) -> usize {
+        self.staged_mask() + 8 * self.capacity.div_ceil(64) + 8 * i
+    }
+
+    /// Bytes of the whole frame, a multiple of 64.
+    #[must_use]
+    pub const fn size(self) -> usize {
+        self.staged_value(self.capacity).next_multiple_of(64)
+    }
+}

@@ -1,0 +1,1 @@
+//! Emulated networks in which real flows run, and what they measure.

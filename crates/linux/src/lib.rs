@@ -1,0 +1,1 @@
+//! Linux TCP as a datapath, through eBPF struct_ops.

@@ -1,0 +1,1 @@
+//! Sans-IO packets, queue disciplines, links and delivery traces.
