@@ -1,0 +1,107 @@
+//! What crosses between the plane and a datapath, in process: plain data, no I/O.
+
+use std::net::SocketAddr;
+
+/// One flow of one datapath: a slot, and a generation that tells its successive tenants apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FlowId {
+    /// The datapath's slot, dense from 0.
+    pub slot: u32,
+    /// Changes each time the slot is given out again.
+    pub generation: u32,
+}
+
+/// What is known of a flow when it starts, or when the plane takes it over while it runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FlowInfo {
+    /// The local address and port, IPv4 or IPv6.
+    pub local: SocketAddr,
+    /// The remote address and port.
+    pub remote: SocketAddr,
+    /// Maximum segment size, bytes of payload.
+    pub mss: u32,
+    /// cwnd at this moment, bytes; the initial window for a new connection.
+    pub cwnd: u64,
+    /// Smoothed RTT so far, µs; 0 when none was measured.
+    pub srtt_us: u64,
+    /// The datapath's time, µs.
+    pub now_us: u64,
+}
+
+/// What a datapath tells the plane.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Event<'a> {
+    /// A flow started under the algorithm of this index (the order of [`crate::Plane::add`]).
+    Created {
+        /// The flow.
+        flow: FlowId,
+        /// The algorithm's index.
+        algorithm: usize,
+        /// What is known of the flow.
+        info: &'a FlowInfo,
+    },
+    /// A program reported.
+    Reported {
+        /// The flow.
+        flow: FlowId,
+        /// The values.
+        report: RawReport<'a>,
+    },
+    /// The flow was under the datapath's fallback because the plane was silent, and is back. Its
+    /// algorithm starts afresh from the flow's present state.
+    Resumed {
+        /// The flow.
+        flow: FlowId,
+        /// What is known of the flow now.
+        info: &'a FlowInfo,
+    },
+    /// The datapath stopped the flow's program for good: it goes on under the fallback.
+    Faulted {
+        /// The flow.
+        flow: FlowId,
+        /// Why, as one clause: "its program set Cwnd to 0".
+        reason: &'a str,
+    },
+    /// The flow ended.
+    Closed {
+        /// The flow.
+        flow: FlowId,
+    },
+}
+
+/// A report as the datapath sends it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RawReport<'a> {
+    /// Index of the program that reported, among its algorithm's programs.
+    pub program: u32,
+    /// The datapath's time, µs.
+    pub time_us: u64,
+    /// cwnd after the invocation, bytes.
+    pub cwnd: u64,
+    /// Pacing rate after the invocation, bytes/s; 0 is none.
+    pub rate: u64,
+    /// The report variables, in declaration order.
+    pub fields: &'a [u64],
+}
+
+/// What the plane tells a datapath to do with one flow. Empty commands are never sent.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Command {
+    /// Switch to the program of this index: its variables take their initial values, its timer
+    /// restarts. `updates` then apply to the new program.
+    pub switch: Option<u32>,
+    /// Set cwnd, bytes; at least 1.
+    pub cwnd: Option<u64>,
+    /// Set the pacing rate, bytes/s; 0 is no rate.
+    pub rate: Option<u64>,
+    /// Set control variables: index in `Program::variables`, value.
+    pub updates: Vec<(u16, u64)>,
+    /// Put the flow under the datapath's fallback for good.
+    pub withdraw: bool,
+}
+
+/// Where the plane's commands go: a datapath, or a test.
+pub trait CommandSink {
+    /// Carries out one command. A flow that is gone is not an error.
+    fn command(&mut self, flow: FlowId, command: &Command);
+}
