@@ -110,7 +110,9 @@ impl FrameLayout {
     /// A frame for programs of at most `capacity` variables, rounded up to a multiple of 8.
     #[must_use]
     pub const fn new(capacity: usize) -> Self {
-        Self { capacity: capacity.next_multiple_of(8) }
+        Self {
+            capacity: capacity.next_multiple_of(8),
+        }
     }
 
     /// The most variables of a program that may run in this frame.

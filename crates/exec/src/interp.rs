@@ -1,1 +1,283 @@
-//! The reference interpreter.
+//! The reference interpreter: what a program means.
+//!
+//! It favours plainness over speed; the other backends are tested against it.
+
+use crate::arith;
+use crate::frame::{Fault, MAX_RATE};
+use fairwater_lang::{Expr, Place, Program, Scope, Signal, Stmt, Type, VarId};
+
+/// What the plane has staged for a flow, to be applied by its next invocation.
+#[derive(Debug, Clone, Default)]
+pub struct Stage<'p> {
+    /// Switch to this program: its variables take their initial values and the timer restarts.
+    pub switch: Option<&'p Program>,
+    /// Set the congestion window, bytes.
+    pub cwnd: Option<u64>,
+    /// Set the pacing rate, bytes/s; 0 is none.
+    pub rate: Option<u64>,
+    /// Set variables of the program that then runs, in order. A boolean becomes 1 unless it is
+    /// 0. Those of variables that are not of [`Scope::Control`] have no effect.
+    pub updates: Vec<(VarId, u64)>,
+}
+
+/// What a datapath gives to one invocation.
+#[derive(Debug, Clone)]
+pub struct Input<'a, 'p> {
+    /// The signals, by [`Signal`] index. `Flow.was_timeout` is 0 or 1.
+    pub signals: [u64; Signal::ALL.len()],
+    /// The congestion window before the invocation, bytes.
+    pub cwnd: u64,
+    /// The pacing rate before the invocation, bytes/s; 0 is none.
+    pub rate: u64,
+    /// What the plane staged since the last invocation.
+    pub stage: Option<&'a Stage<'p>>,
+}
+
+/// What one invocation did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// The congestion window that is now in force, bytes.
+    pub cwnd: u64,
+    /// The pacing rate that is now in force, bytes/s; 0 is none.
+    pub rate: u64,
+    /// The values of the report variables, if the program reported.
+    pub report: Option<Vec<u64>>,
+    /// Why the program was stopped: cwnd and rate are then those of the input, nothing is
+    /// reported, and later invocations do nothing.
+    pub fault: Option<Fault>,
+}
+
+/// The state of one flow's program between invocations.
+#[derive(Debug, Clone)]
+pub struct Machine<'p> {
+    program: &'p Program,
+    variables: Vec<u64>,
+    /// `Micros` reads `Ack.now` minus this, wrapping.
+    timer_zero: u64,
+    fault: Option<Fault>,
+}
+
+impl<'p> Machine<'p> {
+    /// A flow that starts to run `program` at `now_us`: every variable has its initial value and
+    /// the timer reads 0.
+    #[must_use]
+    pub fn new(program: &'p Program, now_us: u64) -> Self {
+        let variables = initial(program);
+        Self {
+            program,
+            variables,
+            timer_zero: now_us,
+            fault: None,
+        }
+    }
+
+    /// The variables, in the order of [`Program::variables`].
+    #[must_use]
+    pub fn variables(&self) -> &[u64] {
+        &self.variables
+    }
+
+    /// `Ack.now` at which `Micros` would read 0, µs, wrapping.
+    #[must_use]
+    pub const fn timer_zero(&self) -> u64 {
+        self.timer_zero
+    }
+
+    /// The program that runs.
+    #[must_use]
+    pub const fn program(&self) -> &'p Program {
+        self.program
+    }
+
+    /// Runs one invocation, as [`fairwater_lang::Program`]'s module defines it.
+    pub fn invoke(&mut self, input: &Input<'_, 'p>) -> Outcome {
+        let unchanged = Outcome {
+            cwnd: input.cwnd,
+            rate: input.rate,
+            report: None,
+            fault: self.fault,
+        };
+        if self.fault.is_some() {
+            return unchanged;
+        }
+        let mut run = Run {
+            signals: &input.signals,
+            cwnd: input.cwnd,
+            rate: input.rate,
+            report: false,
+            fallthrough: false,
+            machine: self,
+        };
+        if let Some(stage) = input.stage {
+            run.apply(stage);
+        }
+        run.events();
+        let Run {
+            cwnd, rate, report, ..
+        } = run;
+
+        if (cwnd, rate) != (input.cwnd, input.rate) {
+            self.fault = control_fault(cwnd, rate);
+            if self.fault.is_some() {
+                return Outcome {
+                    fault: self.fault,
+                    ..unchanged
+                };
+            }
+        }
+        let report = report.then(|| self.report());
+        Outcome {
+            cwnd,
+            rate,
+            report,
+            fault: None,
+        }
+    }
+
+    /// The report variables; volatile ones take their initial values again.
+    fn report(&mut self) -> Vec<u64> {
+        let fields = self.variables[..self.program.report_len()].to_vec();
+        for (value, declared) in self.variables.iter_mut().zip(&self.program.variables) {
+            if declared.volatile {
+                *value = declared.init;
+            }
+        }
+        fields
+    }
+}
+
+/// Why controls that a program has set cannot be applied.
+const fn control_fault(cwnd: u64, rate: u64) -> Option<Fault> {
+    if cwnd == 0 {
+        Some(Fault::CwndZero)
+    } else if rate > MAX_RATE {
+        Some(Fault::RateAbsurd)
+    } else {
+        None
+    }
+}
+
+fn initial(program: &Program) -> Vec<u64> {
+    program.variables.iter().map(|v| v.init).collect()
+}
+
+/// One invocation under way.
+struct Run<'m, 'p> {
+    machine: &'m mut Machine<'p>,
+    signals: &'m [u64; Signal::ALL.len()],
+    cwnd: u64,
+    rate: u64,
+    report: bool,
+    fallthrough: bool,
+}
+
+impl<'p> Run<'_, 'p> {
+    fn now(&self) -> u64 {
+        self.signals[Signal::Now as usize]
+    }
+
+    fn apply(&mut self, stage: &Stage<'p>) {
+        if let Some(program) = stage.switch {
+            self.machine.program = program;
+            self.machine.variables = initial(program);
+            self.machine.timer_zero = self.now();
+        }
+        let program = self.machine.program;
+        for &(VarId(at), value) in &stage.updates {
+            match program.variables.get(usize::from(at)) {
+                Some(v) if v.scope == Scope::Control => {
+                    let value = if v.ty == Type::Bool {
+                        u64::from(value != 0)
+                    } else {
+                        value
+                    };
+                    self.machine.variables[usize::from(at)] = value;
+                }
+                _ => {}
+            }
+        }
+        self.cwnd = stage.cwnd.unwrap_or(self.cwnd);
+        self.rate = stage.rate.unwrap_or(self.rate);
+    }
+
+    fn events(&mut self) {
+        for event in &self.machine.program.events {
+            self.statements(&event.prelude);
+            if self.value(&event.condition) != 0 {
+                self.statements(&event.body);
+                if !self.fallthrough {
+                    break;
+                }
+            }
+        }
+    }
+
+    fn statements(&mut self, statements: &[Stmt]) {
+        for statement in statements {
+            match statement {
+                Stmt::Assign(place, value) => {
+                    let value = self.value(value);
+                    self.assign(*place, value);
+                }
+                Stmt::If {
+                    condition,
+                    then,
+                    otherwise,
+                } => {
+                    let branch = if self.value(condition) != 0 {
+                        then
+                    } else {
+                        otherwise
+                    };
+                    self.statements(branch);
+                }
+                Stmt::Report => self.report = true,
+                Stmt::Fallthrough => self.fallthrough = true,
+            }
+        }
+    }
+
+    fn assign(&mut self, place: Place, value: u64) {
+        match place {
+            Place::Var(VarId(at)) => self.machine.variables[usize::from(at)] = value,
+            Place::Cwnd => self.cwnd = value,
+            Place::Rate => self.rate = value,
+            Place::Micros => self.machine.timer_zero = self.now().wrapping_sub(value),
+        }
+    }
+
+    fn value(&self, expr: &Expr) -> u64 {
+        match expr {
+            Expr::Const(value, _) => *value,
+            Expr::Place(Place::Var(VarId(at))) => self.machine.variables[usize::from(*at)],
+            Expr::Place(Place::Cwnd) => self.cwnd,
+            Expr::Place(Place::Rate) => self.rate,
+            Expr::Place(Place::Micros) => self.now().wrapping_sub(self.machine.timer_zero),
+            Expr::Signal(signal) => self.signals[*signal as usize],
+            Expr::Binary(op, left, right) => {
+                arith::binary(*op, self.value(left), self.value(right))
+            }
+            Expr::Scale { value, num, den } => arith::scale(self.value(value), *num, *den),
+            Expr::Ewma { weight, old, new } => {
+                arith::ewma(self.value(weight), self.value(old), self.value(new))
+            }
+            Expr::Compare(op, left, right) => {
+                u64::from(arith::compare(*op, self.value(left), self.value(right)))
+            }
+            Expr::And(left, right) => u64::from(self.value(left) != 0 && self.value(right) != 0),
+            Expr::Or(left, right) => u64::from(self.value(left) != 0 || self.value(right) != 0),
+            Expr::Not(inner) => u64::from(self.value(inner) == 0),
+            Expr::If {
+                condition,
+                then,
+                otherwise,
+            } => {
+                if self.value(condition) != 0 {
+                    self.value(then)
+                } else {
+                    self.value(otherwise)
+                }
+            }
+        }
+    }
+}

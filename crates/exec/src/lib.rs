@@ -3,6 +3,7 @@
 //! [`interp`] defines what a program does; [`ebpf`] generates raw eBPF that does the same on a
 //! [`frame`] of flow state in kernel memory.
 
+pub mod arith;
 pub mod ebpf;
 pub mod frame;
 pub mod interp;
