@@ -1,0 +1,43 @@
+# `make` alone lists what there is to do. Each target installs what it needs first.
+
+CARGO ?= cargo
+TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
+FAIRWATER := $(TARGET_DIR)/release/fairwater
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
+
+# With FAIRWATER_REQUIRE_PRIVILEGED=1 no test may be skipped for want of root, so the test
+# programs (not the compiler) run under sudo.
+ifneq ($(FAIRWATER_REQUIRE_PRIVILEGED),)
+ifneq ($(SUDO),)
+AS_ROOT := --config 'target."cfg(all())".runner = ["sudo", "-E"]'
+endif
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build demo test lint doc clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+
+setup: ## install what is missing (apt), saying what and why
+	@scripts/setup
+
+build: setup ## build the release program
+	$(CARGO) build --release --locked --package fairwater
+
+demo: build ## Fairwater's Cubic beside the kernel's on an emulated 48 Mbit/s, 20 ms path
+	$(SUDO) $(FAIRWATER) try cubic --against kernel:cubic --link "48mbit 20ms 1bdp" --for 30s
+
+test: lint ## lint, then run every test; as root, or with FAIRWATER_REQUIRE_PRIVILEGED=1, all of them
+	$(CARGO) $(AS_ROOT) test --workspace --locked
+
+lint: setup ## formatting, clippy and the API documentation, warnings denied
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
+
+doc: ## build the API documentation
+	$(CARGO) doc --workspace --no-deps --locked
+
+clean: ## remove what was built
+	$(CARGO) clean
