@@ -1,3 +1,19 @@
 //! The `fairwater` command.
+//!
+//! One file per subcommand in [`commands`]; each takes its arguments and writes what a program
+//! may read to standard output, what a person should know to standard error.
 
-fn main() {}
+mod cli;
+mod commands;
+mod failure;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    match cli::Cli::parse().command.run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}

@@ -7,5 +7,7 @@
 mod program;
 mod signal;
 
-pub use program::{Binary, Comparison, Event, Expr, Place, Program, Scope, Stmt, Type, VarId, Variable};
+pub use program::{
+    Binary, Comparison, Event, Expr, Place, Program, Scope, Stmt, Type, VarId, Variable,
+};
 pub use signal::{Signal, SignalSet};

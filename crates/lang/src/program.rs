@@ -73,13 +73,19 @@ impl Program {
     /// How many report fields there are: `variables[..n]` are the report, in order.
     #[must_use]
     pub fn report_len(&self) -> usize {
-        self.variables.iter().take_while(|v| v.scope == Scope::Report).count()
+        self.variables
+            .iter()
+            .take_while(|v| v.scope == Scope::Report)
+            .count()
     }
 
     /// The variable of that scope and name.
     #[must_use]
     pub fn variable(&self, scope: Scope, name: &str) -> Option<VarId> {
-        let at = self.variables.iter().position(|v| v.scope == scope && v.name == name)?;
+        let at = self
+            .variables
+            .iter()
+            .position(|v| v.scope == scope && v.name == name)?;
         u16::try_from(at).ok().map(VarId)
     }
 }

@@ -1,0 +1,37 @@
+//! What can be typed.
+
+use clap::{Parser, Subcommand};
+
+use crate::commands::{completions, man};
+use crate::failure::Failure;
+
+/// A congestion control plane: write the algorithm once, run it anywhere packets are sent.
+#[derive(Debug, Parser)]
+#[command(name = "fairwater", version, max_term_width = 100, after_help = EXIT_CODES)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    done
+  1    something went wrong on the way
+  2    bad input; nothing was started
+  3    this machine cannot: not root, no BTF, or a kernel that lacks something (it says which)
+  130  stopped by Ctrl-C; everything is cleaned up";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Completions(completions::Args),
+    Man(man::Args),
+}
+
+impl Command {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        match self {
+            Self::Completions(args) => completions::run(&args),
+            Self::Man(args) => man::run(&args),
+        }
+    }
+}
