@@ -1,0 +1,128 @@
+//! What the documents claim about the repository holds.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test fails by panicking"
+)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .unwrap()
+}
+
+/// The words in backticks of a Markdown table cell.
+fn quoted(cell: &str) -> BTreeSet<String> {
+    cell.split('`')
+        .skip(1)
+        .step_by(2)
+        .map(str::to_owned)
+        .collect()
+}
+
+/// What each crate may import, by the table "Rooms" of docs/architecture.md.
+fn allowed_imports() -> BTreeMap<String, BTreeSet<String>> {
+    let text = fs::read_to_string(root().join("docs/architecture.md")).unwrap();
+    let table = text.split("## Rooms").nth(1).expect("the section Rooms");
+    let rows = table
+        .lines()
+        .filter(|line| line.starts_with("| ") && line.contains('`'));
+    let mut allowed = BTreeMap::new();
+    for row in rows.take_while(|row| row.split('|').count() == 6) {
+        let cells: Vec<_> = row.split('|').collect();
+        let name = quoted(cells[2]).pop_first().unwrap();
+        let imports = if cells[4].trim() == "all" {
+            allowed.keys().cloned().collect()
+        } else {
+            quoted(cells[4])
+        };
+        allowed.insert(name, imports);
+    }
+    allowed
+}
+
+#[test]
+fn crates_import_what_the_architecture_allows() {
+    let allowed = allowed_imports();
+    let output = Command::new(env!("CARGO"))
+        .args([
+            "metadata",
+            "--no-deps",
+            "--offline",
+            "--format-version",
+            "1",
+        ])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
+    assert_eq!(packages.len(), allowed.len(), "{:?}", allowed.keys());
+    for package in packages {
+        let manifest = Path::new(package["manifest_path"].as_str().unwrap());
+        let name = manifest
+            .parent()
+            .unwrap()
+            .file_name()
+            .unwrap()
+            .to_str()
+            .unwrap();
+        let allowed = allowed
+            .get(name)
+            .unwrap_or_else(|| panic!("{name} is not in the table"));
+        for dependency in package["dependencies"].as_array().unwrap() {
+            let Some(import) = dependency["name"]
+                .as_str()
+                .unwrap()
+                .strip_prefix("fairwater-")
+            else {
+                continue;
+            };
+            if dependency["kind"].is_null() {
+                assert!(allowed.contains(import), "{name} imports {import}");
+            }
+        }
+    }
+}
+
+#[test]
+fn links_between_documents_lead_somewhere() {
+    let root = root();
+    let mut documents: Vec<_> = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"]
+        .into_iter()
+        .map(|name| root.join(name))
+        .collect();
+    documents.extend(
+        fs::read_dir(root.join("docs"))
+            .unwrap()
+            .map(|entry| entry.unwrap().path()),
+    );
+    let mut links = 0;
+    for document in documents
+        .iter()
+        .filter(|path| path.extension().is_some_and(|e| e == "md"))
+    {
+        let text = fs::read_to_string(document).unwrap();
+        for target in text
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split(')').next())
+        {
+            let path = target.split('#').next().unwrap();
+            if path.is_empty() || path.contains("://") {
+                continue;
+            }
+            links += 1;
+            let found = document.parent().unwrap().join(path).exists();
+            assert!(found, "{} links to {target}", document.display());
+        }
+    }
+    assert!(links > 5, "only {links} links were found");
+}
