@@ -1,0 +1,166 @@
+//! Links described in text.
+
+#![expect(
+    clippy::expect_used,
+    reason = "helpers of tests fail the test by panicking"
+)]
+
+use std::time::Duration;
+
+use fairwater_net::{Buffer, Capacity, CapacitySpec, Limit, LinkSpec, LossRate, Rate};
+use proptest::prelude::*;
+
+fn parse(text: &str) -> LinkSpec {
+    text.parse().unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn capacity(spec: &LinkSpec) -> Capacity {
+    spec.capacity
+        .load(|_| Err("no trace was named"))
+        .expect("a rate")
+}
+
+#[test]
+fn one_bdp_is_rate_times_rtt() {
+    let spec = parse("48mbit 20ms 1bdp");
+    // 48 Mbit/s × 20 ms = 960 kbit = 120 kB.
+    assert_eq!(spec.limit(&capacity(&spec)), Limit::Bytes(120_000));
+    let half = parse("48mbit 20ms 0.5bdp");
+    assert_eq!(half.limit(&capacity(&half)), Limit::Bytes(60_000));
+}
+
+#[test]
+fn order_is_free_and_what_is_left_out_has_a_value() {
+    let spec = parse("  seed=7 20ms\tloss=0.01% 96mbit");
+    assert_eq!(
+        spec,
+        LinkSpec {
+            capacity: CapacitySpec::Rate(Rate::from_bps(96_000_000).expect("not zero")),
+            rtt: Duration::from_millis(20),
+            buffer: Buffer::MilliBdp(1000),
+            loss: LossRate::from_ppb(100_000).expect("1e-4"),
+            seed: 7,
+        }
+    );
+}
+
+#[test]
+fn the_rtt_is_split_between_the_directions() {
+    let spec = parse("1gbit 20.001ms 10pkt");
+    let mut there = spec.forward(&Capacity::Unlimited);
+    let mut back = spec.reverse();
+    let _ = there.enqueue(fairwater_net::Time::ZERO, 1500, ());
+    let _ = back.enqueue(fairwater_net::Time::ZERO, 40, ());
+    let due =
+        |link: &fairwater_net::Link<()>| link.next_departure().expect("one packet").as_nanos();
+    assert_eq!(due(&there) + due(&back), 20_001_000);
+    assert_eq!(due(&there).abs_diff(due(&back)), 0);
+}
+
+#[test]
+fn every_fault_stands_under_its_word() {
+    let error = "48mbps 0.0000001ms loss=2 1bdp 2bdp seed=x"
+        .parse::<LinkSpec>()
+        .expect_err("malformed")
+        .to_string();
+    let expected = "\
+error: `48mbps` is not a word of a link's description
+ --> link:1:1
+  |
+1 | 48mbps 0.0000001ms loss=2 1bdp 2bdp seed=x
+  | ^^^^^^ ";
+    assert!(error.starts_with(expected), "{error}");
+    for message in [
+        "`0.0000001ms` is not an RTT that can be had",
+        "`loss=2` is not a loss",
+        "the link's buffer is given twice",
+        "`seed=x` is not a seed",
+        "the link has no capacity",
+    ] {
+        assert!(error.contains(message), "{message} in\n{error}");
+    }
+    assert!(
+        !error.contains("no RTT"),
+        "a malformed RTT is not also missing:\n{error}"
+    );
+}
+
+#[test]
+fn absurd_links_are_refused() {
+    for text in [
+        "",
+        "0mbit 20ms",
+        "101gbit 20ms",
+        "48mbit 61s",
+        "48mbit 20ms 0pkt",
+        "48mbit 20ms 1499B",
+        "48mbit 20ms 0bdp",
+        "48mbit 0ms 1bdp",
+        "1kbit 1ms 1bdp",
+        "48mbit 20ms loss=100.1%",
+        "48mbit 20ms loss=-1%",
+        "48mbit 20ms seed=-1",
+        "trace: 20ms",
+        "48mbit 20ms 1bdp more",
+        "48mbit 12mbit 20ms",
+        "99999999999999999999mbit 20ms",
+        "48mbit 20ms ΔΔpkt",
+        ".mbit 1.ms",
+    ] {
+        let error = text.parse::<LinkSpec>().expect_err(text);
+        assert!(!error.to_string().is_empty());
+    }
+}
+
+proptest! {
+    #[test]
+    fn text_and_value_are_one(
+        capacity in prop_oneof![
+            (1_000..=100_000_000_000u64)
+                .prop_map(|bps| CapacitySpec::Rate(Rate::from_bps(bps).expect("not zero"))),
+            "[a-zA-Z0-9_./-]{1,20}".prop_map(CapacitySpec::Trace),
+        ],
+        rtt_ns in 1_000_000..=60_000_000_000u64,
+        buffer in prop_oneof![
+            (1..=10_000_000u64).prop_map(Buffer::Packets),
+            (1500..=10_000_000_000u64).prop_map(Buffer::Bytes),
+            (100_000..=10_000_000u64).prop_map(Buffer::MilliBdp),
+        ],
+        ppb in 0..=1_000_000_000u32,
+        seed in any::<u64>(),
+    ) {
+        let spec = LinkSpec {
+            capacity,
+            rtt: Duration::from_nanos(rtt_ns),
+            buffer,
+            loss: LossRate::from_ppb(ppb).expect("at most a billion"),
+            seed,
+        };
+        // A buffer of less than a packet is refused; it is not what is asked here.
+        let packet = match (&spec.capacity, buffer) {
+            (CapacitySpec::Rate(rate), Buffer::MilliBdp(milli)) => {
+                u128::from(rate.bytes_in(spec.rtt)) * u128::from(milli) / 1000 >= 1500
+            }
+            _ => true,
+        };
+        prop_assume!(packet);
+        prop_assert_eq!(parse(&spec.to_string()), spec);
+    }
+
+    #[test]
+    fn any_text_parses_or_says_why(text in "\\PC{0,60}") {
+        if let Err(error) = text.parse::<LinkSpec>() {
+            prop_assert!(!error.problems.is_empty());
+            prop_assert!(error.to_string().contains("error: "));
+        }
+    }
+
+    #[test]
+    fn text_of_known_words_never_panics(
+        words in prop::collection::vec("[0-9.]{0,6}(bit|mbit|ms|us|s|pkt|kB|bdp|%)|loss=[0-9.]{0,6}%|seed=[0-9]{0,3}", 0..6),
+    ) {
+        if let Err(error) = words.join(" ").parse::<LinkSpec>() {
+            prop_assert!(!error.to_string().is_empty());
+        }
+    }
+}
