@@ -96,9 +96,7 @@ pub enum Fault {
     Withdrawn = 4,
 }
 
-/// The highest rate that is believed, bytes/s: 2⁴⁰, about 8.8 Tbit/s. A program sets
-/// `+infinity` or more than this only by mistake.
-pub const MAX_RATE: u64 = 1 << 40;
+pub use fairwater_lang::MAX_RATE;
 
 /// The shape of a frame of a given capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

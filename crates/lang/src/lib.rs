@@ -10,4 +10,5 @@ mod signal;
 pub use program::{
     Binary, Comparison, Event, Expr, Place, Program, Scope, Stmt, Type, VarId, Variable,
 };
+pub use program::MAX_RATE;
 pub use signal::{Signal, SignalSet};

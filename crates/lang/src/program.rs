@@ -18,6 +18,10 @@ use crate::SignalSet;
 /// The bound on variables of one program, hidden ones included; more is a compile-time error.
 pub const MAX_VARIABLES: usize = 512;
 
+/// The highest rate that is believed, bytes/s: 2⁴⁰, about 8.8 Tbit/s. A program or an algorithm
+/// sets `+infinity` or more than this only by mistake.
+pub const MAX_RATE: u64 = 1 << 40;
+
 /// Index of a variable in [`Program::variables`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct VarId(pub u16);

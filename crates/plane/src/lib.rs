@@ -1,10 +1,26 @@
 //! The runtime that hosts congestion control algorithms, and the API their authors write
 //! against.
 //!
-//! An [ is programs, `new_flow`, and a [`Flow`] with `on_report` and `on_close`.
-//! The [`Plane`] hosts any number of algorithms, sans I/O: a datapath hands it [`Event`]s and
-//! takes its [`Command`]s.
+//! An [`Algorithm`] is programs, `new_flow`, and a [`Flow`] with `on_report` and `on_close`
+//! (CCP §4). The [`Plane`] hosts any number of algorithms, sans I/O: a datapath hands it
+//! [`Event`]s and takes its [`Command`]s. Nothing here has a clock; time is the datapath's and
+//! comes with each report.
 
+mod algorithm;
+mod control;
 mod event;
+mod hosted;
+mod notice;
+mod plane;
+mod programs;
+mod report;
 
+pub use algorithm::{Algorithm, Flow};
+pub use control::Control;
 pub use event::{Command, CommandSink, Event, FlowId, FlowInfo, RawReport};
+pub use fairwater_lang::MAX_RATE;
+pub use hosted::{FlowState, FlowView, HostedAlgorithm, Statistics};
+pub use notice::{Notice, Reason};
+pub use plane::{MAX_FLOWS, Plane, PlaneError, PlaneStatistics};
+pub use programs::{AlgorithmError, Field, LoadedProgram, ProgramHandle, ProgramId, Programs, Var};
+pub use report::Report;

@@ -1,0 +1,47 @@
+//! What an author writes.
+
+use crate::{Control, FlowInfo, Report};
+
+/// A congestion control algorithm: programs for the datapath, and what to do with their reports
+/// (CCP §4.2).
+///
+/// It is built from [`Programs`](crate::Programs) by the function given to
+/// [`Plane::add`](crate::Plane::add), which compiles its programs and resolves its handles once.
+pub trait Algorithm: Send {
+    /// The name under which datapaths offer it: letters, digits and `_`, `cubic` for instance.
+    fn name(&self) -> &str;
+
+    /// A flow started, or came back from the datapath's fallback. The flow begins with the
+    /// algorithm's first program unless `control` [switches](Control::switch) to another.
+    fn new_flow(&self, info: &FlowInfo, control: &mut Control) -> Box<dyn Flow>;
+
+    /// Whether the datapath reduces cwnd to the restart window after an idle period
+    /// (RFC 5681 §4.1). Yes unless the algorithm says otherwise, as one that paces may.
+    fn idle_restart(&self) -> bool {
+        true
+    }
+}
+
+impl<A: Algorithm + ?Sized> Algorithm for Box<A> {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    fn new_flow(&self, info: &FlowInfo, control: &mut Control) -> Box<dyn Flow> {
+        (**self).new_flow(info, control)
+    }
+
+    fn idle_restart(&self) -> bool {
+        (**self).idle_restart()
+    }
+}
+
+/// One flow of an algorithm: the state that outlives a report.
+pub trait Flow: Send {
+    /// A report of the program that the flow last switched to. A report that a former program
+    /// had under way when the flow switched is not delivered.
+    fn on_report(&mut self, report: &Report, control: &mut Control);
+
+    /// The flow ended or left the algorithm. Called at most once, and never after a panic.
+    fn on_close(&mut self) {}
+}

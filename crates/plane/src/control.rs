@@ -1,0 +1,125 @@
+//! What an algorithm does to a flow.
+
+use fairwater_lang::{MAX_RATE, Type};
+
+use crate::programs::LoadedProgram;
+use crate::{Command, ProgramId, Reason, Var};
+
+/// Collects what the algorithm wants of one flow; it takes effect together, at the datapath's
+/// next invocation, when the author's function returns.
+///
+/// A mistake (cwnd 0, an absurd rate, a foreign handle) withdraws the flow to the datapath's
+/// fallback, with its [`Reason`]; nothing else of the call takes effect.
+#[derive(Debug)]
+pub struct Control<'a> {
+    command: &'a mut Command,
+    programs: &'a [LoadedProgram],
+    running: ProgramId,
+    reason: Option<Reason>,
+}
+
+impl<'a> Control<'a> {
+    pub(crate) fn new(
+        command: &'a mut Command,
+        programs: &'a [LoadedProgram],
+        running: ProgramId,
+    ) -> Self {
+        Self {
+            command,
+            programs,
+            running,
+            reason: None,
+        }
+    }
+
+    /// Sets cwnd, bytes; at least 1. The datapath rounds down to whole segments, and up to one.
+    pub fn set_cwnd(&mut self, bytes: u64) {
+        if bytes == 0 {
+            self.fail(Reason::CwndZero);
+        } else {
+            self.command.cwnd = Some(bytes);
+        }
+    }
+
+    /// Sets the pacing rate, bytes/s, at most [`MAX_RATE`]; 0 is no rate: cwnd alone governs.
+    pub fn set_rate(&mut self, bytes_per_s: u64) {
+        if bytes_per_s > MAX_RATE {
+            self.fail(Reason::RateAbsurd { rate: bytes_per_s });
+        } else {
+            self.command.rate = Some(bytes_per_s);
+        }
+    }
+
+    /// Sets a control variable of the program that the flow runs, or was switched to in this
+    /// call, in the unit that the program gives it; a boolean takes a `bool`.
+    pub fn update(&mut self, variable: Var, value: impl Into<u64>) {
+        let value = value.into();
+        if variable.program != self.running {
+            let reason = Reason::ForeignVariable {
+                variable: self.variable_name(variable),
+                of: self.program_name(variable.program),
+                running: self.program_name(self.running),
+            };
+            return self.fail(reason);
+        }
+        if variable.ty == Type::Bool && value > 1 {
+            let reason = Reason::NotBoolean {
+                variable: self.variable_name(variable),
+                value,
+            };
+            return self.fail(reason);
+        }
+        match self
+            .command
+            .updates
+            .iter_mut()
+            .find(|(index, _)| *index == variable.index)
+        {
+            Some(update) => update.1 = value,
+            None => self.command.updates.push((variable.index, value)),
+        }
+    }
+
+    /// Switches the flow to a program: its variables take their initial values and its timer
+    /// restarts, also when it is the program that runs. Updates made before are dropped, those
+    /// made after apply to the new program.
+    pub fn switch(&mut self, program: ProgramId) {
+        if self.program(program).is_none() {
+            return self.fail(Reason::ForeignProgram);
+        }
+        self.running = program;
+        self.command.switch = Some(program.index);
+        self.command.updates.clear();
+    }
+
+    /// The program that the flow runs, after any [`Control::switch`] of this call.
+    #[must_use]
+    pub fn running(&self) -> ProgramId {
+        self.running
+    }
+
+    pub(crate) fn into_reason(self) -> Option<Reason> {
+        self.reason
+    }
+
+    fn fail(&mut self, reason: Reason) {
+        self.reason.get_or_insert(reason);
+    }
+
+    fn program(&self, id: ProgramId) -> Option<&LoadedProgram> {
+        (id.algorithm == self.running.algorithm).then(|| self.programs.get(id.index as usize))?
+    }
+
+    fn program_name(&self, id: ProgramId) -> String {
+        self.program(id).map_or_else(
+            || "of another algorithm".to_owned(),
+            |p| p.name().to_owned(),
+        )
+    }
+
+    fn variable_name(&self, variable: Var) -> String {
+        self.program(variable.program)
+            .and_then(|p| p.program().variables.get(usize::from(variable.index)))
+            .map_or_else(|| "?".to_owned(), |v| v.name.clone())
+    }
+}

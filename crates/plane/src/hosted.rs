@@ -1,0 +1,105 @@
+//! What the plane keeps of its algorithms and flows, and shows of them.
+
+use crate::{Algorithm, Flow, LoadedProgram};
+
+/// Counts of one algorithm, from the start of the plane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Statistics {
+    /// Flows that the algorithm controls now.
+    pub flows: u64,
+    /// Flows that it was given, those that came back from the fallback counted again.
+    pub started: u64,
+    /// Reports delivered to it.
+    pub reports: u64,
+    /// Reports not delivered: their program was no longer the flow's, or the flow was withdrawn.
+    pub superseded: u64,
+    /// Flows put under the datapath's fallback for good.
+    pub withdrawn: u64,
+}
+
+/// An algorithm in a plane.
+pub struct HostedAlgorithm {
+    pub(crate) algorithm: Box<dyn Algorithm>,
+    pub(crate) name: String,
+    pub(crate) idle_restart: bool,
+    pub(crate) programs: Vec<LoadedProgram>,
+    pub(crate) statistics: Statistics,
+}
+
+impl HostedAlgorithm {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its programs, by the index that [`RawReport::program`](crate::RawReport::program) and
+    /// [`Command::switch`](crate::Command::switch) use.
+    #[must_use]
+    pub fn programs(&self) -> &[LoadedProgram] {
+        &self.programs
+    }
+
+    /// Whether the datapath restarts its flows from the restart window after an idle period
+    /// (RFC 5681 §4.1).
+    #[must_use]
+    pub fn idle_restart(&self) -> bool {
+        self.idle_restart
+    }
+
+    /// Its counts.
+    #[must_use]
+    pub fn statistics(&self) -> Statistics {
+        self.statistics
+    }
+}
+
+impl std::fmt::Debug for HostedAlgorithm {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HostedAlgorithm")
+            .field("name", &self.name)
+            .field("programs", &self.programs.len())
+            .field("statistics", &self.statistics)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Whether a flow's algorithm controls it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum FlowState {
+    /// The algorithm controls the flow.
+    Running,
+    /// The flow is under the datapath's fallback for good.
+    Withdrawn,
+}
+
+/// What the plane knows of one flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlowView {
+    /// Index of its algorithm.
+    pub algorithm: usize,
+    /// Index of the program that it was last switched to.
+    pub program: u32,
+    /// Whether the algorithm controls it.
+    pub state: FlowState,
+}
+
+/// The flow in a slot.
+pub(crate) struct Tenant {
+    pub(crate) generation: u32,
+    pub(crate) algorithm: usize,
+    pub(crate) program: u32,
+    /// `None` once the flow is withdrawn.
+    pub(crate) flow: Option<Box<dyn Flow>>,
+}
+
+impl std::fmt::Debug for Tenant {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tenant")
+            .field("generation", &self.generation)
+            .field("algorithm", &self.algorithm)
+            .field("program", &self.program)
+            .field("running", &self.flow.is_some())
+            .finish_non_exhaustive()
+    }
+}

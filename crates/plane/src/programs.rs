@@ -1,0 +1,203 @@
+//! An algorithm's programs, and the handles that are resolved when they are compiled.
+
+use std::sync::Arc;
+
+use fairwater_lang::{Program, Scope, Type};
+use thiserror::Error;
+
+/// One program of one algorithm of a plane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ProgramId {
+    pub(crate) algorithm: u32,
+    pub(crate) index: u32,
+}
+
+/// A report field of one program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Field {
+    pub(crate) program: ProgramId,
+    pub(crate) index: u16,
+}
+
+/// A control variable of one program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Var {
+    pub(crate) program: ProgramId,
+    pub(crate) index: u16,
+    pub(crate) ty: Type,
+}
+
+/// Why an algorithm could not be built.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum AlgorithmError {
+    /// A program reports no such field.
+    #[error("program `{program}` has no report field `{field}`{}", did_you_mean(.nearest))]
+    UnknownField {
+        /// The program's name.
+        program: String,
+        /// The name that was asked for, without its `Report.` prefix.
+        field: String,
+        /// A field of a similar name.
+        nearest: Option<String>,
+    },
+    /// A program has no such control variable.
+    #[error("program `{program}` has no control variable `{variable}`{}", did_you_mean(.nearest))]
+    UnknownVariable {
+        /// The program's name.
+        program: String,
+        /// The name that was asked for.
+        variable: String,
+        /// A variable of a similar name.
+        nearest: Option<String>,
+    },
+    /// A parameter of the algorithm is out of its range.
+    #[error("{parameter} is {value}: it must be {range}")]
+    OutOfRange {
+        /// The parameter's name.
+        parameter: &'static str,
+        /// What it was set to.
+        value: String,
+        /// What it may be, with its unit.
+        range: String,
+    },
+}
+
+fn did_you_mean(nearest: &Option<String>) -> String {
+    nearest
+        .as_ref()
+        .map_or_else(String::new, |n| format!("; did you mean `{n}`?"))
+}
+
+/// A program that an algorithm brought, compiled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoadedProgram {
+    name: String,
+    program: Arc<Program>,
+    report_len: usize,
+}
+
+impl LoadedProgram {
+    /// The name that the algorithm gave it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The checked program.
+    #[must_use]
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// How many fields its reports have.
+    #[must_use]
+    pub fn report_len(&self) -> usize {
+        self.report_len
+    }
+}
+
+/// Collects the programs of an algorithm while it is built.
+#[derive(Debug)]
+pub struct Programs {
+    algorithm: u32,
+    loaded: Vec<LoadedProgram>,
+}
+
+impl Programs {
+    pub(crate) fn new(algorithm: u32) -> Self {
+        Self {
+            algorithm,
+            loaded: Vec::new(),
+        }
+    }
+
+    /// Adds a program that is already checked, one built by other means than source text.
+    pub fn add_checked(&mut self, name: &str, program: Program) -> ProgramHandle {
+        let id = ProgramId {
+            algorithm: self.algorithm,
+            index: u32::try_from(self.loaded.len()).unwrap_or(u32::MAX),
+        };
+        let loaded = LoadedProgram {
+            name: name.to_owned(),
+            report_len: program.report_len(),
+            program: Arc::new(program),
+        };
+        self.loaded.push(loaded.clone());
+        ProgramHandle { id, loaded }
+    }
+
+    pub(crate) fn into_loaded(self) -> Vec<LoadedProgram> {
+        self.loaded
+    }
+}
+
+/// A compiled program, from which an algorithm takes the handles that it keeps.
+#[derive(Debug, Clone)]
+pub struct ProgramHandle {
+    id: ProgramId,
+    loaded: LoadedProgram,
+}
+
+impl ProgramHandle {
+    /// What [`Control::switch`](crate::Control::switch) takes and
+    /// [`Report::program`](crate::Report::program) yields.
+    #[must_use]
+    pub fn id(&self) -> ProgramId {
+        self.id
+    }
+
+    /// The report field of that name; a `Report.` prefix may be left out.
+    ///
+    /// # Errors
+    /// [`AlgorithmError::UnknownField`] names the nearest field.
+    pub fn field(&self, name: &str) -> Result<Field, AlgorithmError> {
+        let name = name.strip_prefix("Report.").unwrap_or(name);
+        match self.loaded.program.variable(Scope::Report, name) {
+            Some(index) => Ok(Field {
+                program: self.id,
+                index: index.0,
+            }),
+            None => Err(AlgorithmError::UnknownField {
+                program: self.loaded.name.clone(),
+                field: name.to_owned(),
+                nearest: self.nearest(Scope::Report, name),
+            }),
+        }
+    }
+
+    /// The control variable of that name.
+    ///
+    /// # Errors
+    /// [`AlgorithmError::UnknownVariable`] names the nearest control variable.
+    pub fn variable(&self, name: &str) -> Result<Var, AlgorithmError> {
+        let program = &self.loaded.program;
+        let found = program
+            .variable(Scope::Control, name)
+            .and_then(|id| program.variables.get(usize::from(id.0)).map(|v| (id, v.ty)));
+        match found {
+            Some((id, ty)) => Ok(Var {
+                program: self.id,
+                index: id.0,
+                ty,
+            }),
+            None => Err(AlgorithmError::UnknownVariable {
+                program: self.loaded.name.clone(),
+                variable: name.to_owned(),
+                nearest: self.nearest(Scope::Control, name),
+            }),
+        }
+    }
+
+    fn nearest(&self, scope: Scope, name: &str) -> Option<String> {
+        self.loaded
+            .program
+            .variables
+            .iter()
+            .filter(|v| v.scope == scope)
+            .map(|v| (strsim::jaro_winkler(&v.name, name), &v.name))
+            .filter(|(similarity, _)| *similarity > 0.7)
+            .max_by(|a, b| a.0.total_cmp(&b.0))
+            .map(|(_, name)| name.clone())
+    }
+}
