@@ -1,0 +1,167 @@
+//! What a name stands for.
+
+use super::{Checker, Kind};
+use crate::bounds::MAX_NAME;
+use crate::diagnostic::{Diagnostic, Span};
+use crate::program::{Place, Scope};
+use crate::signal::Signal;
+use crate::suggest;
+use crate::syntax::Atom;
+use crate::words::Word;
+
+/// The names that every program has, and their aliases (`Timer.…` in CCP §4.3 and §4.4).
+const IMPLICIT: [(&str, Place); 5] = [
+    ("Cwnd", Place::Cwnd),
+    ("Rate", Place::Rate),
+    ("Micros", Place::Micros),
+    ("Timer.Micros", Place::Micros),
+    ("Timer.micros", Place::Micros),
+];
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Name {
+    /// `Cwnd`, `Rate` or `Micros`.
+    Implicit(Place),
+    /// An index of `declared`.
+    Variable(usize),
+    Signal(Signal),
+}
+
+/// Whether a variable may not have this name, and why.
+pub(super) fn reserved(scope: Scope, name: &str) -> Option<String> {
+    if name.len() > MAX_NAME {
+        return Some(format!("a name has at most {MAX_NAME} bytes"));
+    }
+    if name.starts_with("__") {
+        return Some("names that begin with `__` are the compiler's".to_owned());
+    }
+    // A report variable is only ever written with its prefix, so it may share a name.
+    if scope == Scope::Report {
+        return None;
+    }
+    if IMPLICIT.iter().any(|(implicit, _)| *implicit == name) || Signal::from_name(name).is_some() {
+        return Some(format!("`{name}` is built in"));
+    }
+    if ["Ack.", "Flow.", "Timer."]
+        .iter()
+        .any(|prefix| name.starts_with(prefix))
+    {
+        return Some(
+            "names that begin with `Ack.`, `Flow.` or `Timer.` are the datapath's".to_owned(),
+        );
+    }
+    let keyword = Word::find(name).is_some() || as_boolean(name).is_some();
+    keyword.then(|| format!("`{name}` is a word of the language"))
+}
+
+pub(super) fn as_boolean(text: &str) -> Option<bool> {
+    if text.eq_ignore_ascii_case("true") {
+        Some(true)
+    } else if text.eq_ignore_ascii_case("false") {
+        Some(false)
+    } else {
+        None
+    }
+}
+
+impl Checker<'_, '_> {
+    pub(super) fn resolve(&self, text: &str) -> Option<Name> {
+        if let Some((_, place)) = IMPLICIT.iter().find(|(name, _)| *name == text) {
+            return Some(Name::Implicit(*place));
+        }
+        if let Some(signal) = Signal::from_name(text) {
+            return Some(Name::Signal(signal));
+        }
+        self.by_name.get(text).map(|at| Name::Variable(*at))
+    }
+
+    pub(super) fn place_kind(&self, name: Name) -> Option<(Place, Kind)> {
+        match name {
+            Name::Implicit(place) => Some((place, Kind::Num)),
+            Name::Variable(at) => self.declared.get(at).map(|d| (Place::Var(d.id), d.kind)),
+            Name::Signal(_) => None,
+        }
+    }
+
+    /// The error for a name in a place where a value is expected.
+    pub(super) fn unknown_name(&mut self, atom: &Atom<'_>) {
+        if let Some(word) = Word::find(atom.text) {
+            let message = format!("`{}` is a word of the language, not a value", atom.text);
+            let mut error = Diagnostic::error("word-as-value", atom.span, message);
+            if word.is_value() {
+                error = error.help(format!(
+                    "operators come first, in parentheses: `({} …)`",
+                    atom.text
+                ));
+            }
+            self.errors.push(error);
+            return;
+        }
+        if self.doubtful || self.errors.is_full() || !self.complained.insert(atom.text.to_owned()) {
+            return;
+        }
+        let error = Diagnostic::error(
+            "unknown-name",
+            atom.span,
+            format!("`{}` is not known", atom.text),
+        );
+        let mut known = self.sorted_names();
+        known.extend(IMPLICIT.iter().map(|(name, _)| *name));
+        known.extend(Signal::ALL.iter().map(|signal| signal.name()));
+        known.push("+infinity");
+        let help = match suggest::nearest(atom.text, known.into_iter()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("declare it: `(def ({} 0))`", atom.text),
+        };
+        self.errors.push(error.help(help));
+    }
+
+    /// The error for a name that cannot be assigned to because it is not known.
+    pub(super) fn unknown_place(&mut self, text: &str, span: Span) {
+        if self.doubtful || self.errors.is_full() || !self.complained.insert(text.to_owned()) {
+            return;
+        }
+        let mut error = Diagnostic::error("undeclared", span, format!("`{text}` is not declared"));
+        let mut known = self.sorted_names();
+        known.extend(["Cwnd", "Rate", "Micros"]);
+        if let Some(near) = suggest::nearest(text, known.into_iter()) {
+            error = error.help(format!("did you mean `{near}`?"));
+        }
+        let declaration = match text.strip_prefix("Report.") {
+            Some(name) => format!("or declare it: `(def (Report ({name} 0)))`"),
+            None => format!("or declare it: `(def ({text} 0))`"),
+        };
+        let declaration = if error.help.is_empty() {
+            declaration.replacen("or ", "", 1)
+        } else {
+            declaration
+        };
+        self.errors.push(error.help(declaration));
+    }
+
+    /// The error for a list that begins with no operator.
+    pub(super) fn unknown_operator(&mut self, head: &Atom<'_>) {
+        let mut error = Diagnostic::error(
+            "unknown-operator",
+            head.span,
+            format!("`{}` is not an operator", head.text),
+        );
+        if self.resolve(head.text).is_some() {
+            error = error
+                .help("a name stands without parentheses")
+                .help(format!("to assign to it, write `(:= {} …)`", head.text));
+        } else if !self.errors.is_full()
+            && let Some(near) = suggest::nearest(head.text, Word::spellings())
+        {
+            error = error.help(format!("did you mean `{near}`?"));
+        }
+        self.errors.push(error);
+    }
+
+    /// The declared names in order, so that suggestions do not depend on hashing.
+    fn sorted_names(&self) -> Vec<&str> {
+        let mut names: Vec<_> = self.by_name.iter().collect();
+        names.sort_by_key(|(_, at)| **at);
+        names.into_iter().map(|(name, _)| name.as_str()).collect()
+    }
+}

@@ -1,0 +1,31 @@
+//! The nearest known name to one that is not known.
+
+use crate::bounds::MAX_NAME;
+
+/// The candidate nearest to `wrong`, if any is near enough to be what was meant.
+pub(crate) fn nearest<'c>(
+    wrong: &str,
+    candidates: impl Iterator<Item = &'c str>,
+) -> Option<&'c str> {
+    // The distance is quadratic in length; longer names are no typos of known ones.
+    let longest = MAX_NAME + "Report.".len();
+    if wrong.len() > longest {
+        return None;
+    }
+    let last = |name: &str| name.rsplit('.').next().unwrap_or("").to_ascii_lowercase();
+    let wrong_last = last(wrong);
+    let scored = candidates
+        .filter(|c| c.len() <= longest)
+        .filter_map(|candidate| {
+            if candidate.eq_ignore_ascii_case(wrong) || last(candidate) == wrong_last {
+                return Some((0, candidate));
+            }
+            let allowed = (wrong.len().max(candidate.len()) / 3).max(1);
+            let distance =
+                strsim::osa_distance(&wrong.to_ascii_lowercase(), &candidate.to_ascii_lowercase());
+            (distance <= allowed).then_some((distance, candidate))
+        });
+    scored
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}

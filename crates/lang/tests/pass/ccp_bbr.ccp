@@ -1,0 +1,16 @@
+# CCP §4.3: the three excerpts as one program, with the last phase that the print leaves out.
+(def (minrtt +infinity) (curr_btl_est 0) (pulseState 0))
+(when true
+  (:= minrtt (min minrtt Ack.rtt_sample_us))
+  (:= curr_btl_est (max curr_btl_est Flow.rate_incoming))
+  (fallthrough))
+(when (== pulseState 0)
+  (:= Rate (* 1.25 curr_btl_est))
+  (:= pulseState 1))
+(when (&& (== pulseState 1)
+      (> Timer.micros Flow.rtt_sample_us))
+  (:= Rate (* 0.75 curr_btl_est))
+  (:= pulseState 2))
+(when (And (== pulseState 2) (> Timer.micros (* 8 minrtt)))
+  (:= pulseState 0)
+  (reset))
