@@ -1,1 +1,17 @@
 //! Congestion control algorithms, one file each.
+//!
+//! [`by_spec`] makes one from text such as `reno:report=10ms`; each is also built directly, from
+//! its `Config`. An algorithm sees its flows through `fairwater_plane` alone, and so runs on any
+//! datapath that has the signals its programs read.
+
+mod constant;
+mod registry;
+mod reno;
+mod spec;
+mod window;
+
+pub use constant::{Constant, ConstantConfig};
+pub use registry::{Choice, Entry, all, by_spec};
+pub use reno::{Reno, RenoConfig};
+pub use spec::{Parameter, SpecError};
+pub use window::{Period, SlowStart};

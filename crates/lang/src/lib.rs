@@ -14,8 +14,6 @@
 //! # Ok::<(), fairwater_lang::Diagnostics>(())
 //! ```
 
-#[cfg(feature = "arbitrary")]
-pub mod arbitrary;
 pub mod bounds;
 mod check;
 mod diagnostic;

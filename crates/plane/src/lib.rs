@@ -5,6 +5,12 @@
 //! (CCP §4). The [`Plane`] hosts any number of algorithms, sans I/O: a datapath hands it
 //! [`Event`]s and takes its [`Command`]s. Nothing here has a clock; time is the datapath's and
 //! comes with each report.
+//!
+//! The additive-increase, multiplicative-decrease algorithm of CCP §4.2:
+//!
+//! ```
+#![doc = include_str!("../examples/aimd.rs")]
+//! ```
 
 mod algorithm;
 mod control;
@@ -18,7 +24,7 @@ mod report;
 pub use algorithm::{Algorithm, Flow};
 pub use control::Control;
 pub use event::{Command, CommandSink, Event, FlowId, FlowInfo, RawReport};
-pub use fairwater_lang::MAX_RATE;
+pub use fairwater_lang::{MAX_RATE, MissingSignals, Signal, SignalSet};
 pub use hosted::{FlowState, FlowView, HostedAlgorithm, Statistics};
 pub use notice::{Notice, Reason};
 pub use plane::{MAX_FLOWS, Plane, PlaneError, PlaneStatistics};

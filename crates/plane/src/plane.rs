@@ -4,7 +4,7 @@ use std::any::Any;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use fairwater_lang::{Signal, SignalSet};
+use fairwater_lang::{MissingSignals, SignalSet};
 use thiserror::Error;
 
 use crate::hosted::Tenant;
@@ -34,26 +34,15 @@ pub enum PlaneError {
         algorithm: String,
     },
     /// A program reads signals that the datapath lacks (CCP §5.3).
-    #[error(
-        "algorithm `{algorithm}`: program `{program}` reads {}, which this datapath lacks",
-        names(.signals)
-    )]
+    #[error("algorithm `{algorithm}`, program `{program}`: {missing}")]
     MissingSignals {
         /// The algorithm's name.
         algorithm: String,
         /// The program's name.
         program: String,
-        /// The signals that the datapath lacks.
-        signals: Vec<Signal>,
+        /// The signals, and the datapath.
+        missing: MissingSignals,
     },
-}
-
-fn names(signals: &[Signal]) -> String {
-    signals
-        .iter()
-        .map(|s| s.name())
-        .collect::<Vec<_>>()
-        .join(", ")
 }
 
 /// Counts of a plane that belong to no algorithm.
@@ -75,6 +64,7 @@ pub struct PlaneStatistics {
 /// allocation of the plane's.
 #[derive(Debug)]
 pub struct Plane {
+    datapath: String,
     signals: SignalSet,
     algorithms: Vec<HostedAlgorithm>,
     flows: Vec<Option<Tenant>>,
@@ -84,10 +74,11 @@ pub struct Plane {
 }
 
 impl Plane {
-    /// A plane for a datapath that has these signals.
+    /// A plane for a datapath of that name that has these signals.
     #[must_use]
-    pub fn new(signals: SignalSet) -> Self {
+    pub fn new(datapath: &str, signals: SignalSet) -> Self {
         Self {
+            datapath: datapath.to_owned(),
             signals,
             algorithms: Vec::new(),
             flows: Vec::new(),
@@ -116,12 +107,11 @@ impl Plane {
             return Err(PlaneError::NoProgram { algorithm: name });
         }
         for p in &programs {
-            let missing = p.program().signals.minus(self.signals);
-            if !missing.is_empty() {
+            if let Err(missing) = p.program().require(self.signals, &self.datapath) {
                 return Err(PlaneError::MissingSignals {
                     algorithm: name,
                     program: p.name().to_owned(),
-                    signals: missing.iter().collect(),
+                    missing,
                 });
             }
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fairwater_lang::{Program, Scope, Type};
+use fairwater_lang::{Diagnostics, Program, Scope, Type};
 use thiserror::Error;
 
 /// One program of one algorithm of a plane.
@@ -31,6 +31,14 @@ pub struct Var {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum AlgorithmError {
+    /// A program does not compile.
+    #[error("program `{program}` does not compile\n{diagnostics}")]
+    Program {
+        /// The program's name.
+        program: String,
+        /// Every error in it.
+        diagnostics: Diagnostics,
+    },
     /// A program reports no such field.
     #[error("program `{program}` has no report field `{field}`{}", did_you_mean(.nearest))]
     UnknownField {
@@ -110,6 +118,21 @@ impl Programs {
             algorithm,
             loaded: Vec::new(),
         }
+    }
+
+    /// Compiles a program. `name` stands for it in diagnostics and in views of flows. The first
+    /// program is the one that flows begin with.
+    ///
+    /// # Errors
+    /// [`AlgorithmError::Program`] with every diagnostic when the source does not compile.
+    pub fn add(&mut self, name: &str, source: &str) -> Result<ProgramHandle, AlgorithmError> {
+        let compiled = fairwater_lang::compile(name, source).map_err(|diagnostics| {
+            AlgorithmError::Program {
+                program: name.to_owned(),
+                diagnostics,
+            }
+        })?;
+        Ok(self.add_checked(name, compiled.program))
     }
 
     /// Adds a program that is already checked, one built by other means than source text.

@@ -1,5 +1,4 @@
 //! One file per subcommand.
 
-pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod man;

@@ -1,0 +1,109 @@
+//! NewReno: slow start and congestion avoidance of RFC 5681, fast recovery of RFC 6582.
+
+use fairwater_plane::{Algorithm, AlgorithmError, Control, Flow, FlowInfo, Programs, Report};
+
+use crate::spec::{Parameter, Settings};
+use crate::window::{Period, Shape, SlowStart, Window};
+
+/// How a [`Reno`] behaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RenoConfig {
+    /// Who runs slow start.
+    pub slow_start: SlowStart,
+    /// Whether HyStart++ (RFC 9406) ends the initial slow start; off, as in Linux's Reno.
+    pub hystart: bool,
+    /// Whether ECN marks count as congestion (RFC 3168 §6.1.2).
+    pub ecn: bool,
+    /// How often flows report.
+    pub report: Period,
+}
+
+impl Default for RenoConfig {
+    fn default() -> Self {
+        Self {
+            slow_start: SlowStart::default(),
+            hystart: false,
+            ecn: true,
+            report: Period::default(),
+        }
+    }
+}
+
+/// The parameters in text.
+pub(crate) const PARAMETERS: &[Parameter] = &[
+    Parameter::SLOW_START,
+    Parameter::hystart("false"),
+    Parameter::ECN,
+    Parameter::REPORT,
+];
+
+impl RenoConfig {
+    pub(crate) fn from_settings(settings: &mut Settings<'_>) -> Self {
+        let default = Self::default();
+        Self {
+            slow_start: settings.slow_start().unwrap_or(default.slow_start),
+            hystart: settings.boolean("hystart").unwrap_or(default.hystart),
+            ecn: settings.boolean("ecn").unwrap_or(default.ecn),
+            report: settings.period().unwrap_or(default.report),
+        }
+    }
+}
+
+/// NewReno. The program halves and recovers by itself; the plane sets how fast cwnd grows in
+/// congestion avoidance: by one segment for each cwnd acknowledged.
+#[derive(Debug)]
+pub struct Reno {
+    window: Window,
+}
+
+impl Reno {
+    /// Compiles the program.
+    ///
+    /// # Errors
+    /// [`AlgorithmError::OutOfRange`] for a report period out of its range.
+    pub fn new(programs: &mut Programs, config: RenoConfig) -> Result<Self, AlgorithmError> {
+        let shape = Shape {
+            beta: "0.5",
+            slow_start: config.slow_start,
+            hystart: config.hystart,
+            ecn: config.ecn,
+            period: config.report,
+        };
+        Ok(Self {
+            window: Window::load(programs, "reno", shape)?,
+        })
+    }
+}
+
+impl Algorithm for Reno {
+    fn name(&self) -> &str {
+        "reno"
+    }
+
+    fn new_flow(&self, info: &FlowInfo, control: &mut Control) -> Box<dyn Flow> {
+        self.window.begin(info, control);
+        Box::new(RenoFlow {
+            window: self.window,
+            per_mss: u64::MAX,
+        })
+    }
+}
+
+struct RenoFlow {
+    window: Window,
+    per_mss: u64,
+}
+
+impl Flow for RenoFlow {
+    fn on_report(&mut self, report: &Report, control: &mut Control) {
+        let reading = self.window.read(report);
+        self.window.slow_start(&reading, control);
+        // RFC 5681 §3.1 (3): one segment each time that cwnd bytes have been acknowledged.
+        let window = if reading.recovering {
+            reading.ssthresh
+        } else {
+            reading.cwnd
+        };
+        self.window.pace(window, &mut self.per_mss, control);
+    }
+}

@@ -1,0 +1,206 @@
+//! Algorithms and their parameters as text: `cubic:slow_start=plane,report=10ms`.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+
+use crate::{Period, SlowStart};
+
+/// What the command line says of one parameter of an algorithm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parameter {
+    /// Its name in text.
+    pub key: &'static str,
+    /// What it may be, units included.
+    pub range: &'static str,
+    /// What it is when not set.
+    pub default: &'static str,
+    /// What it does.
+    pub meaning: &'static str,
+}
+
+impl Parameter {
+    pub(crate) const SLOW_START: Self = Self {
+        key: "slow_start",
+        range: "`program-cwnd`, `program-rate` or `plane`",
+        default: "program-cwnd",
+        meaning: "who runs slow start",
+    };
+    pub(crate) const ECN: Self = Self {
+        key: "ecn",
+        range: "`true` or `false`",
+        default: "true",
+        meaning: "whether ECN marks count as congestion",
+    };
+    pub(crate) const REPORT: Self = Self {
+        key: "report",
+        range: "`rtt`, `ack` or a duration from 100us to 10s",
+        default: "rtt",
+        meaning: "how often flows report",
+    };
+
+    pub(crate) const fn hystart(default: &'static str) -> Self {
+        Self {
+            key: "hystart",
+            range: "`true` or `false`",
+            default,
+            meaning: "whether HyStart++ ends slow start before a loss does",
+        }
+    }
+}
+
+/// What is wrong with an algorithm's text: every fault, one a line.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct SpecError {
+    faults: Vec<String>,
+}
+
+impl SpecError {
+    pub(crate) fn one(fault: String) -> Self {
+        Self {
+            faults: vec![fault],
+        }
+    }
+
+    /// Each fault, as one sentence.
+    #[must_use]
+    pub fn faults(&self) -> &[String] {
+        &self.faults
+    }
+}
+
+impl fmt::Display for SpecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.faults.join("\n"))
+    }
+}
+
+/// The `key=value` pairs of one algorithm, checked as they are taken.
+pub(crate) struct Settings<'a> {
+    parameters: &'static [Parameter],
+    pairs: Vec<(&'a str, &'a str)>,
+    faults: Vec<String>,
+}
+
+impl<'a> Settings<'a> {
+    /// Splits `key=value,key=value`; an empty text has none.
+    pub(crate) fn parse(algorithm: &str, text: &'a str, parameters: &'static [Parameter]) -> Self {
+        let mut settings = Self {
+            parameters,
+            pairs: Vec::new(),
+            faults: Vec::new(),
+        };
+        for part in text.split(',').map(str::trim).filter(|p| !p.is_empty()) {
+            let Some((key, value)) = part.split_once('=') else {
+                settings
+                    .faults
+                    .push(format!("`{part}` is not of the form key=value"));
+                continue;
+            };
+            let (key, value) = (key.trim(), value.trim());
+            if !parameters.iter().any(|p| p.key == key) {
+                let hint = nearest(key, parameters.iter().map(|p| p.key)).map_or_else(
+                    || {
+                        let keys: Vec<_> = parameters.iter().map(|p| p.key).collect();
+                        format!("; it has {}", keys.join(", "))
+                    },
+                    |n| format!("; did you mean `{n}`?"),
+                );
+                settings
+                    .faults
+                    .push(format!("{algorithm} has no parameter `{key}`{hint}"));
+            } else if settings.pairs.iter().any(|(k, _)| *k == key) {
+                settings.faults.push(format!("`{key}` is set twice"));
+            } else {
+                settings.pairs.push((key, value));
+            }
+        }
+        settings
+    }
+
+    pub(crate) fn finish(self) -> Result<(), SpecError> {
+        if self.faults.is_empty() {
+            Ok(())
+        } else {
+            Err(SpecError {
+                faults: self.faults,
+            })
+        }
+    }
+
+    pub(crate) fn boolean(&mut self, key: &str) -> Option<bool> {
+        self.take(key, |v| match v {
+            "true" | "yes" | "on" => Some(true),
+            "false" | "no" | "off" => Some(false),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn number(&mut self, key: &str, range: RangeInclusive<u64>) -> Option<u64> {
+        self.take(key, |v| v.parse().ok().filter(|n| range.contains(n)))
+    }
+
+    /// A rate in bits per second as text, in bytes/s.
+    pub(crate) fn rate(&mut self, key: &str, range: RangeInclusive<u64>) -> Option<u64> {
+        const UNITS: [(&str, f64); 4] = [("gbit", 1e9), ("mbit", 1e6), ("kbit", 1e3), ("bit", 1.0)];
+        self.take(key, |v| {
+            let bytes = scaled(v, &UNITS)? / 8.0;
+            Some(bytes as u64).filter(|n| range.contains(n))
+        })
+    }
+
+    pub(crate) fn slow_start(&mut self) -> Option<SlowStart> {
+        self.take("slow_start", |v| match v {
+            "plane" => Some(SlowStart::Plane),
+            "program-cwnd" => Some(SlowStart::ProgramCwnd),
+            "program-rate" => Some(SlowStart::ProgramRate),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn period(&mut self) -> Option<Period> {
+        const UNITS: [(&str, f64); 3] = [("us", 1.0), ("ms", 1e3), ("s", 1e6)];
+        self.take("report", |v| match v {
+            "ack" => Some(Period::Ack),
+            "rtt" => Some(Period::Rtt),
+            _ => {
+                let us = scaled(v, &UNITS)? as u64;
+                Period::MICROS.contains(&us).then_some(Period::Micros(us))
+            }
+        })
+    }
+
+    fn take<T>(&mut self, key: &str, parse: impl FnOnce(&str) -> Option<T>) -> Option<T> {
+        let (_, value) = *self.pairs.iter().find(|(k, _)| *k == key)?;
+        let parsed = parse(value);
+        if parsed.is_none() {
+            let range = self
+                .parameters
+                .iter()
+                .find(|p| p.key == key)
+                .map_or("", |p| p.range);
+            self.faults
+                .push(format!("`{key}={value}`: {key} must be {range}"));
+        }
+        parsed
+    }
+}
+
+/// A number with one of these units behind it; no other number has a meaning.
+fn scaled(text: &str, units: &[(&str, f64)]) -> Option<f64> {
+    let (number, factor) = units
+        .iter()
+        .find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, *factor)))?;
+    let plain = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    plain
+        .then(|| number.parse::<f64>().ok())?
+        .map(|n| n * factor)
+}
+
+/// The name that a misspelt one was probably meant to be.
+pub(crate) fn nearest<'n>(text: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    names
+        .map(|name| (strsim::jaro_winkler(name, text), name))
+        .filter(|(similarity, _)| *similarity > 0.75)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, name)| name)
+}

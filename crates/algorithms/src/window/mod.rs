@@ -1,0 +1,180 @@
+//! What window-based algorithms share: a datapath program that keeps the window, and its handles.
+
+mod program;
+
+use fairwater_plane::{AlgorithmError, Control, Field, FlowInfo, Programs, Report, Var};
+
+pub(crate) use program::Shape;
+
+/// How often a flow reports when nothing urgent happens. Losses, timeouts and the end of a
+/// recovery are reported at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Period {
+    /// With each ACK.
+    Ack,
+    /// Once a round trip.
+    #[default]
+    Rtt,
+    /// Each so many µs, from 100 to 10,000,000.
+    Micros(u64),
+}
+
+impl Period {
+    /// What [`Period::Micros`] may be.
+    pub(crate) const MICROS: std::ops::RangeInclusive<u64> = 100..=10_000_000;
+
+    pub(crate) fn check(self) -> Result<(), AlgorithmError> {
+        match self {
+            Self::Micros(us) if !Self::MICROS.contains(&us) => Err(AlgorithmError::OutOfRange {
+                parameter: "report",
+                value: format!("{us} µs"),
+                range: "from 100 µs to 10 s".to_owned(),
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Who runs slow start (CCP §4.4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SlowStart {
+    /// The plane, at each report (CCP Figure 4).
+    Plane,
+    /// The program, by cwnd, at each ACK (CCP Figure 6): nearest to what kernels do.
+    #[default]
+    ProgramCwnd,
+    /// The program, by doubling the rate each round trip (the excerpt of CCP §4.4).
+    ProgramRate,
+}
+
+/// The shared program's handles.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Window {
+    acked: Field,
+    congested: Field,
+    timeout: Field,
+    undone: Field,
+    mode: Field,
+    before: Field,
+    ssthresh: Field,
+    rtt_us: Field,
+    min_rtt_us: Field,
+    mss: Var,
+    per_mss: Var,
+    last_cwnd: Var,
+    round_left: Option<Var>,
+    goal: Option<Var>,
+}
+
+/// What a report says of the window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Reading {
+    /// The datapath's time, µs.
+    pub(crate) time_us: u64,
+    /// Bytes.
+    pub(crate) cwnd: u64,
+    /// Bytes; `u64::MAX` before the first reduction.
+    pub(crate) ssthresh: u64,
+    /// Bytes delivered since the last report while the window might grow.
+    pub(crate) acked: u64,
+    /// cwnd before the last reduction, bytes.
+    pub(crate) before: u64,
+    /// A reduction began since the last report.
+    pub(crate) congested: bool,
+    /// The retransmission timer expired since the last report.
+    pub(crate) timeout: bool,
+    /// The datapath took the last reduction back.
+    pub(crate) undone: bool,
+    /// The flow is in fast recovery: the program alone moves cwnd.
+    pub(crate) recovering: bool,
+    /// The latest RTT sample, µs; `u64::MAX` before the first.
+    pub(crate) rtt_us: u64,
+    /// The least RTT of the connection, µs; `u64::MAX` before the first sample.
+    pub(crate) min_rtt_us: u64,
+}
+
+impl Reading {
+    /// Whether cwnd is below ssthresh.
+    pub(crate) fn in_slow_start(&self) -> bool {
+        self.cwnd < self.ssthresh
+    }
+}
+
+impl Window {
+    /// Compiles the shared program in this shape.
+    pub(crate) fn load(
+        programs: &mut Programs,
+        name: &str,
+        shape: Shape,
+    ) -> Result<Self, AlgorithmError> {
+        shape.period.check()?;
+        let p = programs.add(name, &shape.source())?;
+        Ok(Self {
+            acked: p.field("acked")?,
+            congested: p.field("congested")?,
+            timeout: p.field("timeout")?,
+            undone: p.field("undone")?,
+            mode: p.field("mode")?,
+            before: p.field("before")?,
+            ssthresh: p.field("ssthresh")?,
+            rtt_us: p.field("rtt_us")?,
+            min_rtt_us: p.field("min_rtt_us")?,
+            mss: p.variable("mss")?,
+            per_mss: p.variable("per_mss")?,
+            last_cwnd: p.variable("last_cwnd")?,
+            round_left: shape
+                .hystart
+                .then(|| p.variable("round_left"))
+                .transpose()?,
+            goal: (shape.slow_start == SlowStart::Plane)
+                .then(|| p.variable("goal"))
+                .transpose()?,
+        })
+    }
+
+    /// Tells the program what only the plane knows of a new flow.
+    pub(crate) fn begin(&self, info: &FlowInfo, control: &mut Control) {
+        control.update(self.mss, info.mss);
+        control.update(self.last_cwnd, info.cwnd);
+        if let Some(round_left) = self.round_left {
+            control.update(round_left, info.cwnd);
+        }
+    }
+
+    pub(crate) fn read(&self, report: &Report) -> Reading {
+        Reading {
+            time_us: report.time_us(),
+            cwnd: report.cwnd(),
+            ssthresh: report[self.ssthresh],
+            acked: report[self.acked],
+            before: report[self.before],
+            congested: report.is_set(self.congested),
+            timeout: report.is_set(self.timeout),
+            undone: report.is_set(self.undone),
+            recovering: report[self.mode] == 1,
+            rtt_us: report[self.rtt_us],
+            min_rtt_us: report[self.min_rtt_us],
+        }
+    }
+
+    /// Slow start in the plane (CCP Figure 4); nothing where the program runs it.
+    pub(crate) fn slow_start(&self, reading: &Reading, control: &mut Control) {
+        if let Some(goal) = self.goal
+            && reading.in_slow_start()
+            && !reading.recovering
+            && !reading.timeout
+            && reading.acked > 0
+        {
+            control.update(goal, reading.cwnd.saturating_add(reading.acked));
+        }
+    }
+
+    /// Sets the pace of congestion avoidance: how many bytes are to be acknowledged for cwnd to
+    /// grow by one segment. The control is left alone when the pace is already so.
+    pub(crate) fn pace(&self, per_mss: u64, present: &mut u64, control: &mut Control) {
+        if *present != per_mss {
+            *present = per_mss;
+            control.update(self.per_mss, per_mss);
+        }
+    }
+}

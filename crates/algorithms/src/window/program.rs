@@ -1,0 +1,321 @@
+//! The text of the program that window-based algorithms share.
+//!
+//! The program keeps the window: slow start, growth in congestion avoidance at the pace that the
+//! plane sets (`per_mss`), one reduction per window of data, recovery, timeouts. The plane never
+//! sets cwnd itself, so an answer to a report that is a little old cannot undo a reduction. Only
+//! signals of CCP Table 2 are read.
+
+use super::{Period, SlowStart};
+
+/// What the text depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Shape {
+    /// The multiplicative decrease factor as a decimal constant: ssthresh is this × cwnd.
+    pub(crate) beta: &'static str,
+    /// Who runs slow start.
+    pub(crate) slow_start: SlowStart,
+    /// Whether HyStart++ (RFC 9406) ends the initial slow start.
+    pub(crate) hystart: bool,
+    /// Whether ECN marks count as congestion (RFC 3168 §6.1.2).
+    pub(crate) ecn: bool,
+    /// How often the program reports when nothing urgent happens.
+    pub(crate) period: Period,
+}
+
+impl Shape {
+    /// The program's source.
+    pub(crate) fn source(&self) -> String {
+        let rate = self.slow_start == SlowStart::ProgramRate;
+        let period = match self.period {
+            Period::Ack => "true".to_owned(),
+            Period::Rtt => "(> Micros Flow.rtt_sample_us)".to_owned(),
+            Period::Micros(us) => format!("(> Micros {us})"),
+        };
+        let parts = [
+            DEFINITIONS,
+            if self.slow_start == SlowStart::Plane {
+                DEFINE_GOAL
+            } else {
+                ""
+            },
+            if self.hystart { DEFINE_HYSTART } else { "" },
+            if rate { DEFINE_RATE } else { "" },
+            ")\n",
+            FOLD,
+            RESPONSE,
+            if self.hystart { HYSTART } else { "" },
+            match self.slow_start {
+                SlowStart::Plane => SLOW_START_PLANE,
+                SlowStart::ProgramCwnd => SLOW_START_CWND,
+                SlowStart::ProgramRate => SLOW_START_RATE,
+            },
+            AVOIDANCE,
+        ];
+        parts
+            .concat()
+            .replace("@beta@", self.beta)
+            .replace("@congestion@", if self.ecn { LOSS_OR_MARK } else { LOSS })
+            .replace("@leave rate@", if rate { LEAVE_RATE } else { "" })
+            .replace("@window@", if rate { WINDOW_OF_RATE } else { "last_cwnd" })
+            .replace(
+                "@no goal@",
+                if self.slow_start == SlowStart::Plane {
+                    "(:= goal 0)"
+                } else {
+                    ""
+                },
+            )
+            .replace(
+                "@growth@",
+                if self.hystart {
+                    "(if css (/ delivered 4) delivered)"
+                } else {
+                    "delivered"
+                },
+            )
+            .replace(
+                "@factor@",
+                if self.hystart {
+                    "(if css (/ Rate 4) Rate)"
+                } else {
+                    "Rate"
+                },
+            )
+            .replace("@period@", &period)
+    }
+}
+
+const DEFINITIONS: &str = "\
+# In bytes, unless said otherwise.
+(def
+  (Report
+    (volatile acked 0)             # newly delivered while the window may grow
+    (volatile congested false)     # a reduction began
+    (volatile timeout false)       # a retransmission timeout
+    (volatile undone false)        # the datapath took the last reduction back
+    (mode 0)                       # 0 open, 1 fast recovery, 2 after a timeout
+    (before 0)                     # cwnd before the last reduction
+    (ssthresh +infinity)
+    (rtt_us +infinity)             # the latest sample, microseconds
+    (min_rtt_us +infinity))        # over the connection, microseconds
+  # Set by the plane:
+  (mss 1448)
+  (per_mss +infinity)              # to be acknowledged for cwnd to grow by one mss
+  (last_cwnd 14480)                # cwnd at the end of the last invocation
+  # Kept by the program:
+  (ssthresh_before +infinity)
+  (recover 0)                      # of what was out at the reduction, still to be acknowledged
+  (sacked 0)
+  (lost_now 0)
+  (delivered 0)                    # newly, in or out of order
+  (outstanding 0)                  # sent and not acknowledged in order when this ACK came
+  (prr_delivered 0)
+  (prr_out 0)
+  (last_flight 0)
+  (allowed 0)
+  (limited false)                  # cwnd is what holds the flow back
+  (growth 0)
+  (credit 0)
+  (steps 0)
+";
+
+const DEFINE_GOAL: &str =
+    "  (goal 0)                         # set by the plane: cwnd to reach in slow start
+";
+
+const DEFINE_HYSTART: &str = "  \
+  (round_left 14480)               # of this round trip, still to be acknowledged
+  (css false)                      # conservative slow start
+  (css_rounds 0)
+  (css_baseline_us +infinity)
+  (round_min_us +infinity)
+  (last_round_min_us +infinity)
+  (samples 0)
+";
+
+const DEFINE_RATE: &str = "  (doubled_at 0)                   # microseconds
+";
+
+/// What leaves the pipe with this ACK is bounded by what cwnd let in, so that a cumulative ACK
+/// over data that was SACKed before counts once. A flow that uses less than half of its window
+/// has not shown that the path carries it (RFC 7661 §4.2).
+const FOLD: &str = "
+(when true
+  (:= lost_now (* mss Ack.lost_pkts_sample))
+  (:= delivered (min (+ Ack.bytes_acked Ack.bytes_misordered)
+                     (- last_cwnd (+ Flow.bytes_in_flight lost_now))))
+  (:= sacked (- (+ sacked Ack.bytes_misordered) Ack.bytes_acked))
+  (:= outstanding (+ (+ Flow.bytes_in_flight Ack.bytes_acked) (+ sacked lost_now)))
+  (:= limited (> (* 2 (+ Flow.bytes_in_flight delivered)) Cwnd))
+  (:= Report.rtt_us Flow.rtt_sample_us)
+  (:= Report.min_rtt_us (min Report.min_rtt_us Flow.rtt_sample_us))
+  (fallthrough))
+";
+
+const LOSS: &str = "(> Ack.lost_pkts_sample 0)";
+const LOSS_OR_MARK: &str = "(|| (> Ack.lost_pkts_sample 0) (> Ack.ecn_packets 0))";
+/// While a rate governs, cwnd is out of the way: what is out is the window.
+const WINDOW_OF_RATE: &str = "(if (> Rate 0) (min last_cwnd outstanding) last_cwnd)";
+const LEAVE_RATE: &str = "(when (> Rate 0)
+    (:= Cwnd (max mss (min Cwnd outstanding)))
+    (:= Rate 0))";
+
+/// In this order: the datapath's undo, a timeout, the end of a recovery, the begin of one, the
+/// window within it.
+const RESPONSE: &str = "
+# Only an undo of a spurious reduction raises cwnd behind the program's back.
+(when (&& (> Report.mode 0) (> Cwnd last_cwnd))
+  (:= Report.ssthresh ssthresh_before)
+  (:= Report.mode 0)
+  (:= recover 0)
+  (:= Report.undone true)
+  (report))
+
+# RFC 5681 3.1: one segment, and slow start up to the reduced window. A timeout on top of a
+# reduction of the same window does not reduce ssthresh again.
+(when Flow.was_timeout
+  (when (== Report.mode 0)
+    (:= Report.before @window@)
+    (:= ssthresh_before Report.ssthresh)
+    (:= Report.ssthresh (max (* @beta@ Report.before) (* 2 mss))))
+  @leave rate@
+  @no goal@
+  (:= recover (max recover outstanding))
+  (:= Report.mode 2)
+  (:= Report.timeout true)
+  (:= credit 0)
+  (:= Cwnd mss)
+  (report))
+
+# RFC 6582 3.2: recovery lasts until all that was out when it began is acknowledged.
+(when (> Report.mode 0)
+  (:= recover (- recover Ack.bytes_acked))
+  (when (== recover 0)
+    (when (== Report.mode 1) (:= Cwnd Report.ssthresh))
+    (:= Report.mode 0)
+    (report)))
+
+(when (&& (== Report.mode 0) @congestion@)
+  @leave rate@
+  @no goal@
+  (:= Report.before Cwnd)
+  (:= ssthresh_before Report.ssthresh)
+  (:= Report.ssthresh (max (* @beta@ Cwnd) (* 2 mss)))
+  (:= recover (- outstanding Ack.bytes_acked))
+  (:= prr_delivered 0)
+  (:= prr_out 0)
+  (:= last_flight (+ Flow.bytes_in_flight (+ delivered lost_now)))
+  (:= credit 0)
+  (:= Report.mode 1)
+  (:= Report.congested true)
+  (report))
+
+# RFC 6937 3: spread the reduction over the round trip; below ssthresh, at most slow start.
+(when (== Report.mode 1)
+  (:= prr_delivered (+ prr_delivered delivered))
+  (:= prr_out (+ prr_out (- (+ Flow.bytes_in_flight (+ delivered lost_now)) last_flight)))
+  (:= last_flight Flow.bytes_in_flight)
+  (when (> delivered 0)
+    (:= allowed
+      (if (> Flow.bytes_in_flight Report.ssthresh)
+        (- (+ (/ (* Report.ssthresh prr_delivered) Report.before) (- mss 1)) prr_out)
+        (min (- Report.ssthresh Flow.bytes_in_flight)
+             (+ (max (- prr_delivered prr_out) delivered)
+                (if (&& (> Ack.bytes_acked 0) (== lost_now 0)) mss 0)))))
+    (when (== prr_out 0) (:= allowed (max allowed mss)))
+    (:= Cwnd (max mss (+ Flow.bytes_in_flight allowed)))))
+";
+
+const HYSTART: &str = "
+# RFC 9406 4.2, in the initial slow start only.
+(when (&& (== Report.ssthresh +infinity) (> Ack.bytes_acked 0))
+  (:= round_min_us (min round_min_us Flow.rtt_sample_us))
+  (:= samples (+ samples 1))
+  (:= round_left (- round_left Ack.bytes_acked))
+  (when (>= samples 8)
+    (when (&& css (< round_min_us css_baseline_us))
+      (:= css false))
+    (when (&& (! css) (&& (< last_round_min_us +infinity)
+                          (>= (- round_min_us last_round_min_us)
+                              (max 4000 (min 16000 (/ last_round_min_us 8))))))
+      (:= css true)
+      (:= css_rounds 0)
+      (:= css_baseline_us round_min_us)))
+  (when (== round_left 0)
+    (:= last_round_min_us round_min_us)
+    (:= round_min_us +infinity)
+    (:= samples 0)
+    (:= round_left Flow.bytes_in_flight)
+    (when css
+      (:= css_rounds (+ css_rounds 1))
+      (when (>= css_rounds 5)
+        (:= css false)
+        @leave rate@
+        (:= Report.ssthresh Cwnd)
+        (report)))))
+";
+
+/// CCP §4.4, Figure 6.
+const SLOW_START_CWND: &str = "
+(when (&& (!= Report.mode 1) (&& limited (> Ack.bytes_acked 0)))
+  (:= Report.acked (+ Report.acked delivered))
+  (:= growth delivered)
+  (when (< Cwnd Report.ssthresh)
+    (:= steps (min @growth@ (- Report.ssthresh Cwnd)))
+    (:= Cwnd (+ Cwnd steps))
+    (:= growth (if (< Cwnd Report.ssthresh) 0 (- delivered steps)))))
+";
+
+/// CCP §4.4, Figure 4: the plane adds what was acknowledged, each report.
+const SLOW_START_PLANE: &str = "
+(when (&& (!= Report.mode 1) (&& limited (> Ack.bytes_acked 0)))
+  (:= growth delivered)
+  (when (< Cwnd Report.ssthresh)
+    (:= growth 0)
+    (:= Report.acked (+ Report.acked @growth@))
+    (:= Cwnd (max Cwnd (min goal Report.ssthresh))))
+  (:= Report.acked (+ Report.acked growth)))
+";
+
+/// CCP §4.4, the excerpt by rate: cwnd stays out of the way, at one and a half round trips of
+/// the rate. A later slow start, after a timeout, is by cwnd.
+const SLOW_START_RATE: &str = "
+(when (&& (== Report.ssthresh +infinity) (< Flow.rtt_sample_us +infinity))
+  (when (== Rate 0)
+    (:= Rate (/ (* Cwnd 1000000) Flow.rtt_sample_us))
+    (:= doubled_at Ack.now))
+  (when (&& limited (> (- Ack.now doubled_at) Flow.rtt_sample_us))
+    (:= Rate (+ Rate @factor@))
+    (:= doubled_at Ack.now))
+  (:= Cwnd (max Cwnd (/ (* Rate Flow.rtt_sample_us) 666667))))
+(when (&& (!= Report.mode 1) (&& limited (> Ack.bytes_acked 0)))
+  (:= Report.acked (+ Report.acked delivered))
+  (:= growth (if (== Report.ssthresh +infinity) 0 delivered))
+  (when (< Cwnd Report.ssthresh)
+    (:= steps (min growth (- Report.ssthresh Cwnd)))
+    (:= Cwnd (+ Cwnd steps))
+    (:= growth (- growth steps))))
+";
+
+/// One step for what was earned before, at most, as the pace may have changed since (Linux's
+/// `tcp_cong_avoid_ai`).
+const AVOIDANCE: &str = "
+(when (&& (> growth 0) (|| (> Flow.bytes_pending 0)
+                           (> (+ (+ Flow.bytes_in_flight delivered) mss) Cwnd)))
+  (when (>= credit per_mss)
+    (:= credit 0)
+    (:= Cwnd (+ Cwnd mss)))
+  (:= credit (+ credit growth))
+  (when (>= credit per_mss)
+    (:= steps (/ credit per_mss))
+    (:= credit (- credit (* steps per_mss)))
+    (:= Cwnd (+ Cwnd (* steps mss)))))
+
+(when true
+  (:= last_cwnd Cwnd)
+  (:= growth 0))
+
+(when @period@
+  (report)
+  (reset))
+";

@@ -1,6 +1,0 @@
-//! Generated eBPF in the kernel, held to the reference interpreter.
-
-mod agree;
-mod bpf;
-mod edges;
-mod harness;
