@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{completions, man};
+use crate::commands::{check, completions, man};
 use crate::failure::Failure;
 
 /// A congestion control plane: write the algorithm once, run it anywhere packets are sent.
@@ -23,6 +23,7 @@ Exit codes:
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Check(check::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -30,6 +31,7 @@ pub(crate) enum Command {
 impl Command {
     pub(crate) fn run(self) -> Result<(), Failure> {
         match self {
+            Self::Check(args) => check::run(&args),
             Self::Completions(args) => completions::run(&args),
             Self::Man(args) => man::run(&args),
         }

@@ -6,6 +6,12 @@ use std::process::ExitCode;
 /// Why a subcommand ended without doing all that was asked.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
+    /// What was asked for makes no sense; nothing was started.
+    #[error("{0}")]
+    BadInput(String),
+    /// As [`Failure::BadInput`], with diagnostics that are already on standard error.
+    #[error("bad input")]
+    Diagnosed,
     /// Reading or writing failed.
     #[error("{what}: {source}")]
     Io {
@@ -30,10 +36,14 @@ impl Failure {
             Self::Io { source, .. } if source.kind() == io::ErrorKind::BrokenPipe => {
                 ExitCode::SUCCESS
             }
-            Self::Io { .. } => {
-                eprintln!("fairwater: {self}");
-                ExitCode::from(1)
-            }
+            Self::Diagnosed => ExitCode::from(2),
+            Self::BadInput(_) => self.say(2),
+            Self::Io { .. } => self.say(1),
         }
+    }
+
+    fn say(&self, code: u8) -> ExitCode {
+        eprintln!("fairwater: {self}");
+        ExitCode::from(code)
     }
 }

@@ -1,1 +1,20 @@
 //! Raw eBPF from a checked program.
+//!
+//! [`generate`] turns a program into instructions that run one invocation on a
+//! [frame](crate::frame); a [`Host`] wraps them for one datapath's hook. The instructions are
+//! the kernel's own (RFC 9669), so they are loaded as they are: no clang, no libbpf, no
+//! relocation.
+
+pub mod asm;
+mod expr;
+mod fold;
+mod generate;
+mod host;
+mod insn;
+mod stage;
+mod text;
+
+pub use generate::{GenerateError, STACK_USED, generate};
+pub use host::Host;
+pub use insn::{Alu, Cond, Insn, Operand, Reg, Size};
+pub use text::listing;

@@ -19,6 +19,7 @@
 //! | 448 | `variables: [u64; n]`, report fields first, so that a report is one run of bytes | program |
 //! | 448 + 8n | `staged mask: [u64; ceil(n / 64)]`: bit `i` = variable `i` has a staged value | plane |
 //! | then | `staged values: [u64; n]` | plane |
+//! | then | 256 bytes for intermediate values of one invocation | program |
 //!
 //! `n` is the capacity of the frame: the most variables of any program that may run in it.
 //!
@@ -27,7 +28,8 @@
 //! even, else to `applied`. The program compares `pending` with `applied`: if they differ, it
 //! first takes its initial values when `stage.install != installed` (a switch of program; the
 //! timer restarts too), then the staged variables, cwnd and rate, and sets `applied = pending`,
-//! `installed = stage.install`. Hidden variables and report variables are never staged.
+//! `installed = stage.install`. Hidden variables and report variables are never staged; a staged
+//! boolean becomes 1 unless it is 0.
 //! The plane merges into a stage that is not applied yet, so applying one twice is harmless.
 
 /// Offset of `signals`.
@@ -85,6 +87,9 @@ pub const REPORT_COUNT: i16 = REPORT + 40;
 pub const VARIABLES: i16 = 448;
 
 /// Why a flow's program was stopped, as bits of the frame's `fault`.
+///
+/// An invocation that faults leaves the frame's cwnd and rate as they were before it and reports
+/// nothing; both are judged only when either has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Fault {
@@ -137,9 +142,22 @@ impl FrameLayout {
         self.staged_mask() + 8 * self.capacity.div_ceil(64) + 8 * i
     }
 
+    /// How many intermediate values of an expression can wait in the frame at a time.
+    pub const SCRATCH: usize = 32;
+
+    /// Offset of intermediate value `slot`, bytes, if there are that many.
+    #[must_use]
+    pub const fn scratch(self, slot: usize) -> Option<usize> {
+        if slot < Self::SCRATCH {
+            Some(self.staged_value(self.capacity) + 8 * slot)
+        } else {
+            None
+        }
+    }
+
     /// Bytes of the whole frame, a multiple of 64.
     #[must_use]
     pub const fn size(self) -> usize {
-        self.staged_value(self.capacity).next_multiple_of(64)
+        (self.staged_value(self.capacity) + 8 * Self::SCRATCH).next_multiple_of(64)
     }
 }

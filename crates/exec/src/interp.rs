@@ -83,6 +83,12 @@ impl<'p> Machine<'p> {
         self.timer_zero
     }
 
+    /// Why the program was stopped, if it was.
+    #[must_use]
+    pub const fn fault(&self) -> Option<Fault> {
+        self.fault
+    }
+
     /// The program that runs.
     #[must_use]
     pub const fn program(&self) -> &'p Program {

@@ -14,6 +14,8 @@
 //! # Ok::<(), fairwater_lang::Diagnostics>(())
 //! ```
 
+#[cfg(feature = "arbitrary")]
+pub mod arbitrary;
 pub mod bounds;
 mod check;
 mod diagnostic;

@@ -1,12 +1,11 @@
 //! `fairwater completions`.
 
-use std::io::{self, Write};
-
 use clap::CommandFactory;
 use clap_complete::Shell;
 
 use crate::cli::Cli;
 use crate::failure::Failure;
+use crate::output;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -25,7 +24,5 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     // clap_complete panics when it cannot write, so it writes to memory.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "fairwater", &mut script);
-    io::stdout()
-        .write_all(&script)
-        .map_err(Failure::io("standard output"))
+    output::print(script)
 }

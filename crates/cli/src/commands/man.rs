@@ -1,7 +1,6 @@
 //! `fairwater man`.
 
 use std::fs;
-use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::CommandFactory;
@@ -9,6 +8,7 @@ use clap_mangen::Man;
 
 use crate::cli::Cli;
 use crate::failure::Failure;
+use crate::output;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -31,9 +31,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             fs::create_dir_all(dir).map_err(Failure::io(dir.display().to_string()))?;
             clap_mangen::generate_to(command, dir).map_err(Failure::io(dir.display().to_string()))
         }
-        None => Man::new(command)
-            .render(&mut io::stdout().lock())
-            .and_then(|()| io::stdout().flush())
-            .map_err(Failure::io("standard output")),
+        None => {
+            let mut page = Vec::new();
+            Man::new(command)
+                .render(&mut page)
+                .map_err(Failure::io("the man page"))?;
+            output::print(page)
+        }
     }
 }

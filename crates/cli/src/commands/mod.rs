@@ -1,4 +1,5 @@
 //! One file per subcommand.
 
+pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod man;

@@ -1,0 +1,9 @@
+# Adds up what was acknowledged and lost, and reports once per RTT.
+(def (Report (volatile acked 0) (volatile lost 0)))
+(when true
+  (:= Report.acked (+ Report.acked Ack.bytes_acked))
+  (:= Report.lost (+ Report.lost Ack.lost_pkts_sample))
+  (fallthrough))
+(when (> Micros Flow.rtt_sample_us)
+  (report)
+  (reset))

@@ -1,0 +1,245 @@
+//! An assembler: instructions in order, jumps to labels.
+
+use super::insn::{
+    Alu, CALL, Cond, EXIT, Insn, JA, MODE_ATOMIC, MODE_IMM, MODE_MEM, MOV, Operand, PSEUDO_MAP_FD,
+    PSEUDO_MAP_VALUE, Reg, SRC_REG, Size, class,
+};
+
+/// The most instructions that the kernel takes in one program (`BPF_MAXINSNS` for the
+/// privileged, `BPF_COMPLEXITY_LIMIT_INSNS`).
+pub const MAX_INSNS: usize = 1_000_000;
+
+/// A place in the code that jumps can name before it is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Label(usize);
+
+/// Why the code could not be finished.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AsmError {
+    /// A jump names a label that was never bound: a mistake of the code's author.
+    #[error("instruction {at} jumps to a label that is bound nowhere")]
+    Unbound {
+        /// Index of the jump.
+        at: usize,
+    },
+    /// The code has more instructions than the kernel takes.
+    #[error("the program takes {len} eBPF instructions; the kernel's bound is {MAX_INSNS}")]
+    TooLong {
+        /// How many there are.
+        len: usize,
+    },
+}
+
+/// Code under construction.
+#[derive(Debug, Clone, Default)]
+pub struct Asm {
+    insns: Vec<Insn>,
+    jumps: Vec<(usize, Label)>,
+    bound: Vec<Option<usize>>,
+}
+
+impl Asm {
+    /// No code yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A new label, to be [bound](Self::bind) once.
+    pub fn label(&mut self) -> Label {
+        self.bound.push(None);
+        Label(self.bound.len() - 1)
+    }
+
+    /// Binds the label to the next instruction.
+    pub fn bind(&mut self, label: Label) {
+        self.bound[label.0] = Some(self.insns.len());
+    }
+
+    /// Appends one instruction as it is.
+    pub fn raw(&mut self, insn: Insn) {
+        self.insns.push(insn);
+    }
+
+    /// `dst = src`, 64 bits; an immediate is sign-extended.
+    pub fn mov(&mut self, dst: Reg, src: impl Into<Operand>) {
+        self.operation(class::ALU64 | MOV, dst, src.into(), 0);
+    }
+
+    /// `dst = value`, in the shortest form.
+    pub fn constant(&mut self, dst: Reg, value: u64) {
+        match i32::try_from(value.cast_signed()) {
+            Ok(imm) => self.mov(dst, imm),
+            Err(_) => self.wide(dst, 0, value),
+        }
+    }
+
+    /// `dst` = the map of this descriptor, as helpers take it.
+    pub fn map_fd(&mut self, dst: Reg, fd: i32) {
+        self.wide(dst, PSEUDO_MAP_FD, u64::from(fd.cast_unsigned()));
+    }
+
+    /// `dst` = the address of byte `offset` of the only value of an array map (Linux ≥ 5.2).
+    pub fn map_value(&mut self, dst: Reg, fd: i32, offset: u32) {
+        let both = u64::from(offset) << 32 | u64::from(fd.cast_unsigned());
+        self.wide(dst, PSEUDO_MAP_VALUE, both);
+    }
+
+    /// `dst op= src`, 64 bits; an immediate is sign-extended.
+    pub fn alu(&mut self, op: Alu, dst: Reg, src: impl Into<Operand>) {
+        self.operation(class::ALU64 | op as u8, dst, src.into(), 0);
+    }
+
+    /// `dst op= src` on the low 32 bits; the high 32 become 0.
+    pub fn alu32(&mut self, op: Alu, dst: Reg, src: impl Into<Operand>) {
+        self.operation(class::ALU | op as u8, dst, src.into(), 0);
+    }
+
+    /// `dst = *(size *)(base + off)`, extended with zeros.
+    pub fn load(&mut self, size: Size, dst: Reg, base: Reg, off: i16) {
+        let code = class::LDX | MODE_MEM | size as u8;
+        self.raw(Insn::new(code, dst, base as u8, off, 0));
+    }
+
+    /// `*(size *)(base + off) = src`; an immediate is sign-extended.
+    pub fn store(&mut self, size: Size, base: Reg, off: i16, src: impl Into<Operand>) {
+        let code = MODE_MEM | size as u8;
+        self.raw(match src.into() {
+            Operand::Reg(src) => Insn::new(class::STX | code, base, src as u8, off, 0),
+            Operand::Imm(imm) => Insn::new(class::ST | code, base, 0, off, imm),
+        });
+    }
+
+    /// `*(size *)(base + off) op= src`, atomically. `size` is 4 or 8 bytes; `op` is `Add`,
+    /// `Or`, `And` or `Xor`.
+    pub fn atomic(&mut self, op: Alu, size: Size, base: Reg, off: i16, src: Reg) {
+        let code = class::STX | MODE_ATOMIC | size as u8;
+        self.raw(Insn::new(code, base, src as u8, off, i32::from(op as u8)));
+    }
+
+    /// Goes to the label.
+    pub fn jump(&mut self, to: Label) {
+        self.jumps.push((self.insns.len(), to));
+        self.raw(Insn::new(class::JMP | JA, Reg::R0, 0, 0, 0));
+    }
+
+    /// Goes to the label if `left cond right` holds on 64 bits.
+    pub fn jump_if(&mut self, cond: Cond, left: Reg, right: impl Into<Operand>, to: Label) {
+        self.jumps.push((self.insns.len(), to));
+        self.operation(class::JMP | cond as u8, left, right.into(), 0);
+    }
+
+    /// Goes to the label if `left cond right` holds on the low 32 bits.
+    pub fn jump_if32(&mut self, cond: Cond, left: Reg, right: impl Into<Operand>, to: Label) {
+        self.jumps.push((self.insns.len(), to));
+        self.operation(class::JMP32 | cond as u8, left, right.into(), 0);
+    }
+
+    /// Calls the helper of this number (`BPF_FUNC_*`): arguments in `R1`–`R5`, which are lost,
+    /// result in `R0`.
+    pub fn call(&mut self, helper: i32) {
+        self.raw(Insn::new(class::JMP | CALL, Reg::R0, 0, 0, helper));
+    }
+
+    /// Returns `R0`.
+    pub fn exit(&mut self) {
+        self.raw(Insn::new(class::JMP | EXIT, Reg::R0, 0, 0, 0));
+    }
+
+    /// Resolves the jumps.
+    ///
+    /// A jump whose displacement does not fit 16 bits goes by a 32-bit one (Linux ≥ 6.6).
+    ///
+    /// # Errors
+    /// When a jump's label is bound nowhere or the code is longer than [`MAX_INSNS`].
+    pub fn finish(self) -> Result<Vec<Insn>, AsmError> {
+        let mut targets = vec![None; self.insns.len()];
+        for &(at, Label(label)) in &self.jumps {
+            let target = self.bound.get(label).copied().flatten();
+            targets[at] = Some(target.ok_or(AsmError::Unbound { at })?);
+        }
+        let far = Far::among(&self.insns, &targets);
+        let mut code = Vec::with_capacity(self.insns.len());
+        for (at, (&insn, &target)) in self.insns.iter().zip(&targets).enumerate() {
+            let Some(target) = target else {
+                code.push(insn);
+                continue;
+            };
+            if far.is[at] {
+                if !is_unconditional(insn) {
+                    code.push(Insn { off: 1, ..insn });
+                    code.push(Insn::new(class::JMP | JA, Reg::R0, 0, 1, 0));
+                }
+                let imm = displacement(code.len(), far.address[target]) as i32;
+                code.push(Insn::new(class::JMP32 | JA, Reg::R0, 0, 0, imm));
+            } else {
+                let off = displacement(code.len(), far.address[target]) as i16;
+                code.push(Insn { off, ..insn });
+            }
+        }
+        match code.len() {
+            len if len > MAX_INSNS => Err(AsmError::TooLong { len }),
+            _ => Ok(code),
+        }
+    }
+
+    fn operation(&mut self, code: u8, dst: Reg, src: Operand, off: i16) {
+        self.raw(match src {
+            Operand::Reg(src) => Insn::new(code | SRC_REG, dst, src as u8, off, 0),
+            Operand::Imm(imm) => Insn::new(code, dst, 0, off, imm),
+        });
+    }
+
+    fn wide(&mut self, dst: Reg, src: u8, value: u64) {
+        let code = class::LD | MODE_IMM | Size::U64 as u8;
+        self.raw(Insn::new(code, dst, src, 0, value as u32 as i32));
+        let high = (value >> 32) as u32 as i32;
+        self.raw(Insn {
+            imm: high,
+            ..Insn::default()
+        });
+    }
+}
+
+/// Which jumps are too far for 16 bits, and where every instruction lands when those are made
+/// long.
+struct Far {
+    is: Vec<bool>,
+    address: Vec<usize>,
+}
+
+impl Far {
+    fn among(insns: &[Insn], targets: &[Option<usize>]) -> Self {
+        let mut is = vec![false; insns.len()];
+        loop {
+            let mut address = Vec::with_capacity(insns.len() + 1);
+            let mut next = 0;
+            for (&insn, &far) in insns.iter().zip(&is) {
+                address.push(next);
+                next += if far && !is_unconditional(insn) { 3 } else { 1 };
+            }
+            address.push(next);
+            let mut grew = false;
+            for (at, target) in targets.iter().enumerate() {
+                let Some(target) = *target else { continue };
+                let reach = displacement(address[at], address[target]);
+                if !is[at] && i16::try_from(reach).is_err() {
+                    is[at] = true;
+                    grew = true;
+                }
+            }
+            if !grew {
+                return Self { is, address };
+            }
+        }
+    }
+}
+
+const fn is_unconditional(jump: Insn) -> bool {
+    jump.code == class::JMP | JA
+}
+
+/// Slots from the one after `at` to `target`.
+const fn displacement(at: usize, target: usize) -> isize {
+    target.cast_signed() - at.cast_signed() - 1
+}

@@ -1,0 +1,277 @@
+//! One invocation of a program as eBPF: entry, events, controls, report.
+
+use super::asm::{Asm, AsmError, Label};
+use super::expr::{Emitter, signal_at};
+use super::fold::fold;
+use super::host::Host;
+use super::insn::{Alu, Cond, Insn, Reg, Size};
+use super::stage;
+use crate::frame::{
+    APPLIED, CWND, FAULT, Fault, FrameLayout, MAX_RATE, PENDING, RATE, REPORT_COUNT, REPORT_CWND,
+    REPORT_HEADER_LEN, REPORT_RATE, REPORT_TIME, TIMER_ZERO,
+};
+use fairwater_lang::{Event, Expr, Place, Program, Signal, Stmt};
+
+use Reg::{R0, R1, R2, R3, R4, R5, R6, R8, R10};
+
+/// Bytes at the top of the stack that the generated code keeps for itself; a host's code may use
+/// the rest.
+pub const STACK_USED: i16 = 16;
+
+/// Where the window before the invocation is kept.
+const OLD_CWND: i16 = -8;
+/// Where the rate before the invocation is kept.
+const OLD_RATE: i16 = -16;
+
+/// Bit of `R8`: a report was asked for.
+const REPORT: i32 = 1;
+/// Bit of `R8`: `(fallthrough)` ran.
+const FALLTHROUGH: i32 = 2;
+
+/// Why a program could not be turned into eBPF.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum GenerateError {
+    /// The program has more variables than the frame.
+    #[error("the program has {needed} variables; this datapath's flows have room for {capacity}")]
+    TooManyVariables {
+        /// Variables of the program, hidden ones included.
+        needed: usize,
+        /// Variables of the frame.
+        capacity: usize,
+    },
+    /// The frame is larger than an instruction can address.
+    #[error("a frame of {size} bytes is larger than eBPF can address (32767)")]
+    FrameTooLarge {
+        /// Bytes of the frame.
+        size: usize,
+    },
+    /// An expression needs more intermediate values than the frame has room for.
+    #[error(
+        "an expression is too large: it has more than {} intermediate values at a time",
+        FrameLayout::SCRATCH
+    )]
+    TooDeep,
+    /// The code could not be put together.
+    #[error(transparent)]
+    Code(#[from] AsmError),
+}
+
+/// The eBPF of one program between the pieces of `host`, for frames of that layout.
+///
+/// It means what [`Machine::invoke`](crate::interp::Machine::invoke) means.
+///
+/// # Errors
+/// When the program does not fit the frame, or exceeds a bound of eBPF.
+pub fn generate(
+    program: &Program,
+    layout: FrameLayout,
+    host: &dyn Host,
+) -> Result<Vec<Insn>, GenerateError> {
+    let (needed, capacity) = (program.variables.len(), layout.capacity());
+    if needed > capacity {
+        return Err(GenerateError::TooManyVariables { needed, capacity });
+    }
+    if i16::try_from(layout.size()).is_err() {
+        let size = layout.size();
+        return Err(GenerateError::FrameTooLarge { size });
+    }
+    let mut asm = Asm::new();
+    let (stage, main, leave) = (asm.label(), asm.label(), asm.label());
+    enter(&mut asm, host, stage, leave);
+    asm.bind(main);
+    let done = asm.label();
+    let emit = Emitter {
+        asm: &mut asm,
+        layout,
+    };
+    Body { emit, done }.events(&program.events)?;
+    asm.bind(done);
+    controls(&mut asm, host, leave);
+    report(&mut asm, program, layout, host, leave);
+    asm.bind(leave);
+    host.leave(&mut asm);
+    asm.bind(stage);
+    stage::apply(&mut asm, program, layout, main);
+    Ok(asm.finish()?)
+}
+
+/// Keeps the old controls, stops if the flow was stopped, goes to `stage` if one is pending.
+fn enter(asm: &mut Asm, host: &dyn Host, stage: Label, leave: Label) {
+    host.enter(asm);
+    asm.load(Size::U32, R1, R6, FAULT);
+    asm.jump_if(Cond::Ne, R1, 0, leave);
+    asm.load(Size::U64, R1, R6, CWND);
+    asm.store(Size::U64, R10, OLD_CWND, R1);
+    asm.load(Size::U64, R1, R6, RATE);
+    asm.store(Size::U64, R10, OLD_RATE, R1);
+    asm.mov(R8, 0);
+    asm.load(Size::U32, R1, R6, PENDING);
+    asm.load(Size::U32, R2, R6, APPLIED);
+    asm.jump_if(Cond::Ne, R1, R2, stage);
+}
+
+/// Applies the controls that changed, or stops the flow if they cannot be.
+fn controls(asm: &mut Asm, host: &dyn Host, leave: Label) {
+    let (changed, faulted) = (asm.label(), asm.label());
+    let (sound, same_cwnd, done) = (asm.label(), asm.label(), asm.label());
+    asm.load(Size::U64, R1, R6, CWND);
+    asm.load(Size::U64, R2, R10, OLD_CWND);
+    asm.load(Size::U64, R3, R6, RATE);
+    asm.load(Size::U64, R4, R10, OLD_RATE);
+    asm.jump_if(Cond::Ne, R1, R2, changed);
+    asm.jump_if(Cond::Eq, R3, R4, done);
+
+    asm.bind(changed);
+    asm.constant(R5, MAX_RATE);
+    asm.mov(R0, Fault::CwndZero as i32);
+    asm.jump_if(Cond::Eq, R1, 0, faulted);
+    asm.jump_if(Cond::Le, R3, R5, sound);
+    asm.mov(R0, Fault::RateAbsurd as i32);
+    asm.bind(faulted);
+    asm.store(Size::U64, R6, CWND, R2);
+    asm.store(Size::U64, R6, RATE, R4);
+    // The plane may set a bit of its own at the same time.
+    asm.atomic(Alu::Or, Size::U32, R6, FAULT, R0);
+    asm.mov(R1, R0);
+    host.fault(asm);
+    asm.jump(leave);
+
+    asm.bind(sound);
+    asm.jump_if(Cond::Eq, R1, R2, same_cwnd);
+    host.apply_cwnd(asm);
+    asm.bind(same_cwnd);
+    asm.load(Size::U64, R1, R6, RATE);
+    asm.load(Size::U64, R2, R10, OLD_RATE);
+    asm.jump_if(Cond::Eq, R1, R2, done);
+    host.apply_rate(asm);
+    asm.bind(done);
+}
+
+/// Sends the report if one was asked for, and resets the volatile variables.
+fn report(asm: &mut Asm, program: &Program, layout: FrameLayout, host: &dyn Host, leave: Label) {
+    let send = asm.label();
+    asm.jump_if(Cond::Set, R8, REPORT, send);
+    asm.jump(leave);
+    asm.bind(send);
+    let header = [
+        (signal_at(Signal::Now), REPORT_TIME),
+        (CWND, REPORT_CWND),
+        (RATE, REPORT_RATE),
+    ];
+    for (from, to) in header {
+        asm.load(Size::U64, R1, R6, from);
+        asm.store(Size::U64, R6, to, R1);
+    }
+    asm.load(Size::U64, R1, R6, REPORT_COUNT);
+    asm.alu(Alu::Add, R1, 1);
+    asm.store(Size::U64, R6, REPORT_COUNT, R1);
+    let len = REPORT_HEADER_LEN + 8 * program.report_len();
+    host.report(asm, len as u32);
+    for (i, variable) in program.variables.iter().enumerate() {
+        if variable.volatile {
+            stage::initialise(asm, layout, i, variable);
+        }
+    }
+}
+
+/// The events; they end at `done`.
+struct Body<'a> {
+    emit: Emitter<'a>,
+    done: Label,
+}
+
+impl Body<'_> {
+    fn events(&mut self, events: &[Event]) -> Result<(), GenerateError> {
+        // Once some body may have said so, any later one may find it said.
+        let mut may_fall = false;
+        for event in events {
+            let next = self.emit.asm.label();
+            self.statements(&event.prelude)?;
+            self.emit.branch(&fold(&event.condition), false, next, 0)?;
+            self.statements(&event.body)?;
+            may_fall |= falls(&event.body);
+            if may_fall {
+                let (asm, done) = (&mut *self.emit.asm, self.done);
+                asm.jump_if(Cond::Set, R8, FALLTHROUGH, next);
+                asm.jump(done);
+            } else {
+                self.emit.asm.jump(self.done);
+            }
+            self.emit.asm.bind(next);
+        }
+        Ok(())
+    }
+
+    fn statements(&mut self, statements: &[Stmt]) -> Result<(), GenerateError> {
+        for statement in statements {
+            match statement {
+                Stmt::Assign(place, value) => self.assign(*place, &fold(value))?,
+                Stmt::If {
+                    condition,
+                    then,
+                    otherwise,
+                } => self.choose(&fold(condition), then, otherwise)?,
+                Stmt::Report => self.emit.asm.alu(Alu::Or, R8, REPORT),
+                Stmt::Fallthrough => self.emit.asm.alu(Alu::Or, R8, FALLTHROUGH),
+            }
+        }
+        Ok(())
+    }
+
+    fn choose(
+        &mut self,
+        condition: &Expr,
+        then: &[Stmt],
+        otherwise: &[Stmt],
+    ) -> Result<(), GenerateError> {
+        let (no, end) = (self.emit.asm.label(), self.emit.asm.label());
+        self.emit.branch(condition, false, no, 0)?;
+        self.statements(then)?;
+        if !otherwise.is_empty() {
+            self.emit.asm.jump(end);
+        }
+        self.emit.asm.bind(no);
+        self.statements(otherwise)?;
+        self.emit.asm.bind(end);
+        Ok(())
+    }
+
+    fn assign(&mut self, place: Place, value: &Expr) -> Result<(), GenerateError> {
+        let at = match place {
+            Place::Var(var) => self.emit.variable_at(var),
+            Place::Cwnd => CWND,
+            Place::Rate => RATE,
+            Place::Micros => return self.set_timer(value),
+        };
+        if let Expr::Const(value, _) = value
+            && let Ok(imm) = i32::try_from(value.cast_signed())
+        {
+            self.emit.asm.store(Size::U64, R6, at, imm);
+            return Ok(());
+        }
+        self.emit.value(value, 0)?;
+        self.emit.asm.store(Size::U64, R6, at, R1);
+        Ok(())
+    }
+
+    /// The timer reads `now - zero`: to read `value` now, `zero` is `now - value`.
+    fn set_timer(&mut self, value: &Expr) -> Result<(), GenerateError> {
+        self.emit.value(value, 0)?;
+        let asm = &mut *self.emit.asm;
+        asm.load(Size::U64, R2, R6, signal_at(Signal::Now));
+        asm.alu(Alu::Sub, R2, R1);
+        asm.store(Size::U64, R6, TIMER_ZERO, R2);
+        Ok(())
+    }
+}
+
+/// Whether `(fallthrough)` may run in these statements.
+fn falls(statements: &[Stmt]) -> bool {
+    statements.iter().any(|statement| match statement {
+        Stmt::Fallthrough => true,
+        Stmt::If {
+            then, otherwise, ..
+        } => falls(then) || falls(otherwise),
+        Stmt::Assign(..) | Stmt::Report => false,
+    })
+}

@@ -1,0 +1,6 @@
+//! Generated eBPF in the kernel, held to the reference interpreter.
+
+mod agree;
+mod bpf;
+mod edges;
+mod harness;
