@@ -1,1 +1,43 @@
 //! Linux TCP as a datapath, through eBPF struct_ops.
+//!
+//! Each algorithm of a [`fairwater_plane::Plane`] is registered as a Linux congestion control
+//! under its own name (`fw_cubic`), which `setsockopt(TCP_CONGESTION)`, the sysctl
+//! `net.ipv4.tcp_congestion_control` and `ip route … congctl` select. There is no kernel module
+//! and no clang at run time: the kernel side (`bpf/`) is fixed, and each datapath program is
+//! generated as raw eBPF and tail-called for the flows that run it.
+//!
+//! ```text
+//!   ACK ─▶ fw_cong_control ── signals ─▶ frame ◀──── stage ──── plane
+//!                │ tail call                │                     ▲
+//!                ▼                          ▼                     │
+//!            program ── cwnd, rate ─▶ tcp_sock     report ─▶ ring ┘
+//! ```
+//!
+//! A frame is one flow's memory, mapped into the plane: commands are written there and act at
+//! the next ACK, without a system call. A plane that is killed or silent leaves its flows under
+//! in-kernel Reno (RFC 5681) and takes them back when it returns.
+
+mod clock;
+mod compiled;
+mod error;
+mod flow;
+mod inbox;
+mod kernel_types;
+mod moving;
+pub mod observe;
+mod options;
+pub mod probe;
+mod registration;
+mod session;
+mod shared;
+mod skeleton;
+mod staging;
+
+pub use error::LinuxError;
+pub use flow::FlowState;
+pub use moving::Moved;
+pub use options::{Options, Wakeup};
+pub use session::Session;
+
+/// The signals that the Linux datapath has: all of CCP Table 2.
+pub const SIGNALS: fairwater_lang::SignalSet = fairwater_lang::SignalSet::ALL;

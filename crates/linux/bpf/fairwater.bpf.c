@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Linux TCP as a datapath. A socket's frame is filled with the signals of each ACK and the
+ * flow's program is tail-called; when there is none, or the plane is silent, Reno goes on. */
+#include "flow.h"
+
+char _license[] SEC("license") = "GPL";
+
+/* Set before load: the verifier then drops the code of signals that no program reads. */
+const volatile u32 needed_signals = 0xffffffff;
+const volatile bool idle_restart = true;
+
+struct plane plane SEC(".data.plane");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(u32));
+	__uint(value_size, sizeof(struct frame)); /* set before load, variables included */
+} fw_frames SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(max_entries, 1); /* set before load */
+	__uint(value_size, sizeof(u32));
+} fw_free SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 22); /* set before load */
+} fw_events SEC(".maps");
+
+/* One array a callback: the kernel lets only programs of one callback share an array. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, 64);
+	__uint(key_size, sizeof(u32));
+	__uint(value_size, sizeof(u32));
+} fw_on_ack SEC(".maps"), fw_on_timeout SEC(".maps");
+
+static __always_inline bool needs(u32 signal)
+{
+	return needed_signals & (1u << signal);
+}
+
+enum signal {
+	BYTES_ACKED,
+	BYTES_MISORDERED,
+	ECN_BYTES,
+	ECN_PACKETS,
+	LOST_PKTS,
+	NOW,
+	PACKETS_ACKED,
+	PACKETS_MISORDERED,
+	BYTES_IN_FLIGHT,
+	BYTES_PENDING,
+	PACKETS_IN_FLIGHT,
+	RATE_INCOMING,
+	RATE_OUTGOING,
+	RTT_SAMPLE_US,
+	WAS_TIMEOUT,
+};
+
+static __always_inline struct priv *priv_of(struct sock *sk)
+{
+	_Static_assert(sizeof(struct priv) <= 104, "icsk_ca_priv");
+	return (struct priv *)inet_csk(sk)->icsk_ca_priv;
+}
+
+static __always_inline struct frame *frame_of(u32 slot)
+{
+	return bpf_map_lookup_elem(&fw_frames, &slot);
+}
+
+static __always_inline u32 packets_in_flight(const struct tcp_sock *tp)
+{
+	return tp->packets_out - (tp->sacked_out + tp->lost_out) + tp->retrans_out;
+}
+
+static __always_inline void send_event(struct frame *f, u32 kind)
+{
+	f->report.kind = kind;
+	if (bpf_ringbuf_output(&fw_events, &f->report, sizeof(f->report), BPF_RB_FORCE_WAKEUP))
+		__sync_fetch_and_add(&plane.lost_events, 1);
+	f->report.kind = EVENT_REPORT;
+}
+
+/* With `cong_control` the kernel never updates sk_pacing_rate, which also sizes TSO bursts. A
+ * flow without a rate gets what tcp_update_pacing_rate() would give it, at the latest four times
+ * an RTT, and no pacing. */
+static __always_inline void pace_by_window(struct sock *sk, struct tcp_sock *tp, u32 *paced_cwnd,
+					   u64 *paced_us, u64 now)
+{
+	u32 cwnd = tp->snd_cwnd, srtt = tp->srtt_us; /* srtt is 8 × µs */
+
+	if (cwnd == *paced_cwnd && now - *paced_us < srtt >> 5)
+		return;
+	*paced_cwnd = cwnd;
+	*paced_us = now;
+	if (!srtt)
+		return;
+	u64 percent = cwnd < tp->snd_ssthresh / 2 ? 200 : 120;
+	u64 rate = (u64)tp->mss_cache * (1000000 / 100 * 8) * percent * max(cwnd, tp->packets_out);
+	rate /= srtt;
+	sk->sk_pacing_rate = min(rate, sk->sk_max_pacing_rate);
+	if (sk->sk_pacing_status == SK_PACING_NEEDED && sk->sk_max_pacing_rate == ~0UL)
+		sk->sk_pacing_status = SK_PACING_NONE;
+}
+
+/* Reno (RFC 5681 §3.1-3.2) with the kernel's own growth. `cong_control` bypasses the kernel's
+ * cwnd reduction, so recovery holds cwnd at the ssthresh that the kernel took from ssthresh(). */
+static __always_inline void reno(struct sock *sk, struct tcp_sock *tp, u32 ack, u32 acked)
+{
+	u8 state = inet_csk(sk)->icsk_ca_state;
+
+	if (state == TCP_CA_CWR || state == TCP_CA_Recovery) {
+		if (tp->snd_cwnd > tp->snd_ssthresh)
+			tp->snd_cwnd = max(tp->snd_ssthresh, 1u);
+	} else if (acked) {
+		tcp_reno_cong_avoid(sk, ack, acked);
+	}
+}
+
+static __always_inline bool plane_is_silent(u64 now)
+{
+	return (s64)(now - READ_ONCE(plane.heartbeat_us)) > (s64)plane.silent_after_us;
+}
+
+/* Takes a complete stage that is meant for this tenant; its program applies the values. */
+static __always_inline void accept_stage(struct frame *f)
+{
+	u32 sequence = READ_ONCE(f->stage.sequence), pending = f->applied;
+
+	if (sequence != pending && !(sequence & 1) &&
+	    READ_ONCE(f->stage.generation) == f->report.generation) {
+		pending = sequence;
+		f->program = READ_ONCE(f->stage.program);
+	}
+	f->pending = pending;
+}
+
+static __always_inline void read_controls(struct frame *f, const struct tcp_sock *tp, u32 mss)
+{
+	/* Bytes below a whole segment survive as long as nobody else moved snd_cwnd. */
+	if (tp->snd_cwnd != f->cwnd_packets || mss != f->mss) {
+		f->cwnd_packets = tp->snd_cwnd;
+		f->mss = mss;
+		f->cwnd = (u64)tp->snd_cwnd * mss;
+	}
+}
+
+/* Signals that are as true at a timeout as at an ACK (CCP Table 3). */
+static __always_inline void read_flow(struct frame *f, struct priv *ca, const struct tcp_sock *tp,
+				      u32 mss, u64 now)
+{
+	f->signals[NOW] = now;
+	if (needs(LOST_PKTS)) {
+		/* rate_sample.losses misses most of the losses of a timeout */
+		f->signals[LOST_PKTS] = (u32)(tp->lost - ca->lost);
+		ca->lost = tp->lost;
+	}
+	if (needs(PACKETS_IN_FLIGHT) || needs(BYTES_IN_FLIGHT)) {
+		u32 packets = packets_in_flight(tp);
+
+		f->signals[PACKETS_IN_FLIGHT] = packets;
+		f->signals[BYTES_IN_FLIGHT] = (u64)packets * mss;
+	}
+	if (needs(BYTES_PENDING))
+		f->signals[BYTES_PENDING] = (u32)(tp->write_seq - tp->snd_nxt);
+}
+
+static __always_inline void read_ack(struct frame *f, struct priv *ca, const struct tcp_sock *tp,
+				     const struct rate_sample *rs, u32 mss)
+{
+	u64 bytes_acked = tp->bytes_acked;
+	f->signals[BYTES_ACKED] = bytes_acked - ca->bytes_acked;
+	ca->bytes_acked = bytes_acked;
+	f->bytes_acked = bytes_acked;
+
+	if (needs(BYTES_MISORDERED) || needs(PACKETS_MISORDERED) || needs(PACKETS_ACKED)) {
+		s32 sacked = tp->sacked_out - ca->sacked_out;
+		s32 acked = rs->acked_sacked - sacked; /* acked_sacked counts each packet once */
+
+		ca->sacked_out = tp->sacked_out;
+		f->signals[PACKETS_ACKED] = max(acked, 0);
+		f->signals[PACKETS_MISORDERED] = max(sacked, 0);
+		f->signals[BYTES_MISORDERED] = (u64)max(sacked, 0) * mss;
+	}
+	if (needs(ECN_PACKETS) || needs(ECN_BYTES)) {
+		u32 marked = tp->delivered_ce - ca->delivered_ce;
+
+		ca->delivered_ce = tp->delivered_ce;
+		f->signals[ECN_PACKETS] = marked;
+		f->signals[ECN_BYTES] = (u64)marked * mss;
+	}
+	if (rs->rtt_us > 0)
+		f->signals[RTT_SAMPLE_US] = rs->rtt_us;
+	if ((needs(RATE_INCOMING) || needs(RATE_OUTGOING)) && rs->delivered > 0 &&
+	    rs->interval_us > 0) {
+		u64 bytes = (u64)(u32)rs->delivered * mss * 1000000;
+
+		if (needs(RATE_INCOMING) && rs->rcv_interval_us)
+			f->signals[RATE_INCOMING] = bytes / rs->rcv_interval_us;
+		if (needs(RATE_OUTGOING) && rs->snd_interval_us)
+			f->signals[RATE_OUTGOING] = bytes / rs->snd_interval_us;
+	}
+	f->signals[WAS_TIMEOUT] = 0;
+}
+
+/* Whether the flow's program may run now; notes the faults and silences that say no. */
+static __always_inline bool may_run(struct frame *f, u64 now)
+{
+	if (f->fault) {
+		if (f->state != FLOW_FAULTED) {
+			f->state = FLOW_FAULTED;
+			f->report.count = f->fault;
+			send_event(f, EVENT_FAULT);
+		}
+		return false;
+	}
+	return !plane_is_silent(now);
+}
+
+static __always_inline void note_fallback(struct frame *f)
+{
+	if (f->state == FLOW_RUNNING) {
+		f->state = FLOW_FALLBACK;
+		f->fallbacks++;
+		__sync_fetch_and_add(&plane.fallbacks, 1);
+	}
+	f->rate = 0;
+}
+
+SEC("struct_ops")
+void BPF_PROG(fw_cong_control, struct sock *sk, u32 ack, int flag, const struct rate_sample *rs)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct priv *ca = priv_of(sk);
+	struct frame *f = frame_of(ca->slot);
+	u64 now = tp->tcp_mstamp;
+
+	if (!f) {
+		reno(sk, tp, ack, rs->acked_sacked);
+		pace_by_window(sk, tp, &ca->lost, &ca->bytes_acked, now);
+		return;
+	}
+	u32 mss = tp->mss_cache;
+
+	read_controls(f, tp, mss);
+	read_flow(f, ca, tp, mss, now);
+	read_ack(f, ca, tp, rs, mss);
+	f->srtt_us = tp->srtt_us >> 3;
+	f->acks++;
+	if (!f->rate)
+		pace_by_window(sk, tp, &f->paced_cwnd, &f->paced_us, now);
+	if (may_run(f, now)) {
+		u32 was = f->state;
+
+		accept_stage(f);
+		f->state = FLOW_RUNNING;
+		bpf_tail_call(ctx, &fw_on_ack, f->program);
+		f->state = was; /* no such program */
+	}
+	note_fallback(f);
+	reno(sk, tp, ack, rs->acked_sacked);
+}
+
+/* No ACK arrives at a retransmission timeout, so the program runs from here (CCP §5.1). The
+ * kernel has marked the losses and set cwnd to 1 by now. */
+SEC("struct_ops")
+void BPF_PROG(fw_set_state, struct sock *sk, u8 new_state)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct priv *ca = priv_of(sk);
+	struct frame *f;
+	u64 now = tp->tcp_mstamp;
+
+	if (new_state != TCP_CA_Loss)
+		return;
+	f = frame_of(ca->slot);
+	if (!f || !may_run(f, now))
+		return;
+	read_controls(f, tp, tp->mss_cache);
+	read_flow(f, ca, tp, tp->mss_cache, now);
+	f->signals[BYTES_ACKED] = 0;
+	f->signals[PACKETS_ACKED] = 0;
+	f->signals[BYTES_MISORDERED] = 0;
+	f->signals[PACKETS_MISORDERED] = 0;
+	f->signals[ECN_BYTES] = 0;
+	f->signals[ECN_PACKETS] = 0;
+	f->signals[WAS_TIMEOUT] = 1;
+	accept_stage(f);
+	bpf_tail_call(ctx, &fw_on_timeout, f->program);
+}
+
+/* A flow that was idle gets what the plane staged meanwhile, and restarts from a window that
+ * its path can be trusted to bear (RFC 5681 §4.1, halved per RTO as RFC 2861 §3). */
+SEC("struct_ops")
+void BPF_PROG(fw_cwnd_event, struct sock *sk, enum tcp_ca_event event)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct priv *ca = priv_of(sk);
+	struct frame *f;
+
+	if (event != CA_EVENT_TX_START)
+		return;
+	f = frame_of(ca->slot);
+	if (!f)
+		return;
+	if (f->state == FLOW_RUNNING && f->stage.sequence != f->applied &&
+	    !(f->stage.sequence & 1) && f->stage.generation == f->report.generation) {
+		u32 mss = tp->mss_cache;
+
+		if ((f->stage.set & SET_CWND) && mss) {
+			u64 packets = f->stage.cwnd / mss;
+
+			tp->snd_cwnd = min(max(packets, 1ull), (u64)tp->snd_cwnd_clamp);
+		}
+		if ((f->stage.set & SET_RATE) && f->stage.rate)
+			sk->sk_pacing_rate = min(f->stage.rate, sk->sk_max_pacing_rate);
+	}
+	if (idle_restart) {
+		s32 idle = (u32)bpf_jiffies64() - tp->lsndtime;
+		s32 rto = inet_csk(sk)->icsk_rto;
+		u32 cwnd = tp->snd_cwnd;
+
+		for (int i = 0; i < 32; i++) {
+			idle -= rto;
+			if (idle <= 0 || cwnd <= TCP_INIT_CWND)
+				break;
+			cwnd >>= 1;
+		}
+		if (cwnd < tp->snd_cwnd)
+			tp->snd_cwnd = max(cwnd, min((u32)TCP_INIT_CWND, tp->snd_cwnd));
+	}
+}
+
+SEC("struct_ops")
+void BPF_PROG(fw_init, struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct priv *ca = priv_of(sk);
+	u32 slot;
+
+	ca->slot = NO_SLOT;
+	if (bpf_map_pop_elem(&fw_free, &slot)) {
+		if (READ_ONCE(plane.next_slot) >= plane.max_flows ||
+		    (slot = __sync_fetch_and_add(&plane.next_slot, 1)) >= plane.max_flows) {
+			__sync_fetch_and_add(&plane.no_slot, 1);
+			return;
+		}
+	}
+	struct frame *f = frame_of(slot);
+
+	if (!f)
+		return;
+	ca->slot = slot;
+	ca->generation = f->report.generation + 1;
+	ca->bytes_acked = tp->bytes_acked;
+	ca->lost = tp->lost;
+	ca->delivered_ce = tp->delivered_ce;
+	ca->sacked_out = tp->sacked_out;
+
+	__builtin_memset(f->signals, 0, sizeof(f->signals));
+	f->signals[RTT_SAMPLE_US] = tp->srtt_us ? tp->srtt_us >> 3 : ~0ull;
+	f->mss = tp->mss_cache;
+	f->cwnd_packets = tp->snd_cwnd;
+	f->cwnd = (u64)tp->snd_cwnd * tp->mss_cache;
+	f->rate = 0;
+	f->timer_zero = tp->tcp_mstamp;
+	f->applied = f->pending = READ_ONCE(f->stage.sequence);
+	f->fault = 0;
+	f->program = NO_PROGRAM;
+	f->paced_cwnd = 0;
+	f->paced_us = 0;
+	f->family = sk->__sk_common.skc_family;
+	f->local_port = sk->__sk_common.skc_num;
+	f->remote_port = __builtin_bswap16(sk->__sk_common.skc_dport);
+	if (f->family == AF_INET6) {
+#pragma unroll
+		for (int i = 0; i < 4; i++) {
+			f->local[i] = sk->__sk_common.skc_v6_rcv_saddr.in6_u.u6_addr32[i];
+			f->remote[i] = sk->__sk_common.skc_v6_daddr.in6_u.u6_addr32[i];
+		}
+	} else {
+		f->local[0] = sk->__sk_common.skc_rcv_saddr;
+		f->remote[0] = sk->__sk_common.skc_daddr;
+	}
+	f->fallbacks = 0;
+	f->bytes_acked = tp->bytes_acked;
+	f->acks = 0;
+	f->born_us = tp->tcp_mstamp;
+	f->srtt_us = tp->srtt_us >> 3;
+	f->state = FLOW_STARTING;
+	f->report.slot = slot;
+	f->report.generation = ca->generation;
+	f->report.program = NO_PROGRAM;
+	f->report.time_us = tp->tcp_mstamp;
+	f->report.cwnd = f->cwnd;
+	f->report.rate = 0;
+	f->report.count = 0;
+	send_event(f, EVENT_CREATED);
+}
+
+SEC("struct_ops")
+void BPF_PROG(fw_release, struct sock *sk)
+{
+	struct priv *ca = priv_of(sk);
+	u32 slot = ca->slot;
+	struct frame *f = frame_of(slot);
+
+	ca->slot = NO_SLOT;
+	if (!f)
+		return;
+	f->state = FLOW_FREE;
+	send_event(f, EVENT_CLOSED);
+	bpf_map_push_elem(&fw_free, &slot, 0);
+}
+
+/* Called by the kernel as it enters recovery, loss or CWR. The plane decides cwnd; this value
+ * serves the fallback and TSO sizing. */
+SEC("struct_ops")
+u32 BPF_PROG(fw_ssthresh, struct sock *sk)
+{
+	return max(tcp_sk(sk)->snd_cwnd >> 1, 2u);
+}
+
+SEC("struct_ops")
+u32 BPF_PROG(fw_undo_cwnd, struct sock *sk)
+{
+	struct frame *f = frame_of(priv_of(sk)->slot);
+
+	if (f && f->state == FLOW_RUNNING)
+		return tcp_sk(sk)->snd_cwnd;
+	return tcp_reno_undo_cwnd(sk);
+}
+
+SEC(".struct_ops.link")
+struct tcp_congestion_ops fw_ops = {
+	.ssthresh = (void *)fw_ssthresh,
+	.set_state = (void *)fw_set_state,
+	.cwnd_event = (void *)fw_cwnd_event,
+	.cong_control = (void *)fw_cong_control,
+	.undo_cwnd = (void *)fw_undo_cwnd,
+	.init = (void *)fw_init,
+	.release = (void *)fw_release,
+	.flags = TCP_CONG_NON_RESTRICTED,
+	.name = "fw_",
+};

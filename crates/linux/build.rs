@@ -1,0 +1,30 @@
+//! Compiles the kernel side with clang and generates its skeletons.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use libbpf_cargo::SkeletonBuilder;
+
+fn main() {
+    let Some(out) = env::var_os("OUT_DIR").map(PathBuf::from) else {
+        panic!("cargo sets OUT_DIR");
+    };
+    let machine = env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
+    // Debian keeps asm/types.h in a folder of the machine's own.
+    let multiarch = format!("/usr/include/{machine}-linux-gnu");
+    for name in ["fairwater", "move"] {
+        let source = Path::new("bpf").join(format!("{name}.bpf.c"));
+        let built = SkeletonBuilder::new()
+            .source(&source)
+            .clang_args(["-Wall", "-Werror", "-mcpu=v3", "-idirafter", &multiarch])
+            .build_and_generate(out.join(format!("{name}.skel.rs")));
+        if let Err(error) = built {
+            panic!(
+                "cannot compile {}: {error:#}\nclang, libelf-dev, zlib1g-dev, pkg-config and \
+                 linux-libc-dev are needed; `make setup` installs them",
+                source.display()
+            );
+        }
+    }
+    println!("cargo::rerun-if-changed=bpf");
+}

@@ -1,0 +1,180 @@
+//! A datapath program as eBPF in the kernel: what surrounds the generated code on a TCP socket,
+//! and its loading.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use fairwater_exec::ebpf::{Alu, Asm, Cond, Host, Insn, Reg, STACK_USED, Size, generate};
+use fairwater_exec::frame::{self, FrameLayout};
+use fairwater_lang::Program;
+use libbpf_rs::libbpf_sys;
+
+use crate::kernel_types::KernelTypes;
+use crate::registration::ring_flags;
+use crate::{LinuxError, Wakeup};
+
+const MAP_LOOKUP_ELEM: i32 = 1;
+const RINGBUF_OUTPUT: i32 = 130;
+/// Offset of `program` in the report header.
+const REPORT_PROGRAM: i16 = frame::REPORT + 12;
+/// Offset of `cwnd_packets` in the frame (`bpf/flow.h`).
+const CWND_PACKETS: i16 = 172;
+const SK_PACING_NEEDED: i32 = 1;
+
+/// The kernel callback that a program is tail-called from. Each wants a load of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Callback {
+    /// `cong_control`, at each ACK.
+    Ack,
+    /// `set_state`, at a retransmission timeout.
+    Timeout,
+}
+
+/// Where a program is going to run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Context<'a> {
+    pub(crate) types: &'a KernelTypes,
+    pub(crate) layout: FrameLayout,
+    pub(crate) callback: Callback,
+    pub(crate) frames: BorrowedFd<'a>,
+    pub(crate) events: BorrowedFd<'a>,
+    pub(crate) wakeup: Wakeup,
+    /// The program's index among its algorithm's.
+    pub(crate) index: u32,
+}
+
+/// `R7` is the socket; both callbacks have it as their first argument.
+impl Host for Context<'_> {
+    fn enter(&self, asm: &mut Asm) {
+        let slot = -(STACK_USED as i16) - 8;
+        let found = asm.label();
+        asm.load(Size::U64, Reg::R7, Reg::R1, 0);
+        asm.load(Size::U32, Reg::R1, Reg::R7, self.types.icsk_ca_priv);
+        asm.store(Size::U32, Reg::R10, slot, Reg::R1);
+        asm.mov(Reg::R2, Reg::R10);
+        asm.alu(Alu::Add, Reg::R2, i32::from(slot));
+        asm.map_fd(Reg::R1, self.frames.as_raw_fd());
+        asm.call(MAP_LOOKUP_ELEM);
+        asm.jump_if(Cond::Ne, Reg::R0, 0, found);
+        asm.exit();
+        asm.bind(found);
+        asm.mov(Reg::R6, Reg::R0);
+    }
+
+    /// Whole segments, at least one, at most what the socket's owner allows.
+    fn apply_cwnd(&self, asm: &mut Asm) {
+        let (positive, fits) = (asm.label(), asm.label());
+        asm.load(Size::U32, Reg::R2, Reg::R7, self.types.mss_cache);
+        asm.alu(Alu::Div, Reg::R1, Reg::R2);
+        asm.jump_if(Cond::Ne, Reg::R1, 0, positive);
+        asm.mov(Reg::R1, 1);
+        asm.bind(positive);
+        asm.load(Size::U32, Reg::R2, Reg::R7, self.types.snd_cwnd_clamp);
+        asm.jump_if(Cond::Le, Reg::R1, Reg::R2, fits);
+        asm.mov(Reg::R1, Reg::R2);
+        asm.bind(fits);
+        asm.store(Size::U32, Reg::R6, CWND_PACKETS, Reg::R1);
+        asm.store(Size::U32, Reg::R7, self.types.snd_cwnd, Reg::R1);
+    }
+
+    /// The kernel paces by itself; no `fq` qdisc is needed. Without a rate the kernel side goes
+    /// back to the window at the next ACK.
+    fn apply_rate(&self, asm: &mut Asm) {
+        let (fits, done) = (asm.label(), asm.label());
+        asm.jump_if(Cond::Eq, Reg::R1, 0, done);
+        asm.load(Size::U64, Reg::R2, Reg::R7, self.types.sk_max_pacing_rate);
+        asm.jump_if(Cond::Le, Reg::R1, Reg::R2, fits);
+        asm.mov(Reg::R1, Reg::R2);
+        asm.bind(fits);
+        asm.store(Size::U64, Reg::R7, self.types.sk_pacing_rate, Reg::R1);
+        asm.load(Size::U32, Reg::R2, Reg::R7, self.types.sk_pacing_status);
+        asm.jump_if(Cond::Ne, Reg::R2, 0, done);
+        asm.mov(Reg::R2, SK_PACING_NEEDED);
+        asm.store(Size::U32, Reg::R7, self.types.sk_pacing_status, Reg::R2);
+        asm.bind(done);
+    }
+
+    fn report(&self, asm: &mut Asm, len: u32) {
+        asm.store(Size::U32, Reg::R6, REPORT_PROGRAM, self.index.cast_signed());
+        asm.map_fd(Reg::R1, self.events.as_raw_fd());
+        asm.mov(Reg::R2, Reg::R6);
+        asm.alu(Alu::Add, Reg::R2, i32::from(frame::REPORT));
+        asm.mov(Reg::R3, len.cast_signed());
+        asm.constant(Reg::R4, ring_flags(self.wakeup));
+        asm.call(RINGBUF_OUTPUT);
+    }
+
+    fn leave(&self, asm: &mut Asm) {
+        asm.mov(Reg::R0, 0);
+        asm.exit();
+    }
+}
+
+/// Generates and loads a program, 60–250 µs.
+///
+/// # Errors
+/// The program does not fit, or the kernel refuses it; then with the verifier's log.
+pub(crate) fn load(
+    algorithm: &str,
+    name: &str,
+    program: &Program,
+    context: &Context<'_>,
+) -> Result<OwnedFd, LinuxError> {
+    let code = generate(program, context.layout, context).map_err(|source| {
+        LinuxError::Generate { algorithm: algorithm.to_owned(), program: name.to_owned(), source }
+    })?;
+    submit(name, &code, context, None).or_else(|_| {
+        let mut log = vec![0u8; 1 << 20];
+        submit(name, &code, context, Some(&mut log)).map_err(|source| {
+            let end = log.iter().position(|b| *b == 0).unwrap_or(log.len());
+            LinuxError::Refused {
+                algorithm: algorithm.to_owned(),
+                program: name.to_owned(),
+                source,
+                log: String::from_utf8_lossy(&log[..end]).into_owned(),
+            }
+        })
+    })
+}
+
+fn submit(
+    name: &str,
+    code: &[Insn],
+    context: &Context<'_>,
+    log: Option<&mut [u8]>,
+) -> io::Result<OwnedFd> {
+    let kernel_name: String =
+        name.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '_').take(15).collect();
+    let kernel_name = CString::new(kernel_name)?;
+    let member = match context.callback {
+        Callback::Ack => context.types.cong_control,
+        Callback::Timeout => context.types.set_state,
+    };
+    let mut options = libbpf_sys::bpf_prog_load_opts {
+        sz: size_of::<libbpf_sys::bpf_prog_load_opts>() as libbpf_sys::size_t,
+        attempts: 1,
+        expected_attach_type: member,
+        attach_btf_id: context.types.ops,
+        ..Default::default()
+    };
+    if let Some(log) = log {
+        options.log_level = 1;
+        options.log_size = u32::try_from(log.len()).unwrap_or(u32::MAX);
+        options.log_buf = log.as_mut_ptr().cast();
+    }
+    #[expect(unsafe_code, reason = "libbpf's loader takes raw instructions")]
+    // SAFETY: `Insn` is laid out as `bpf_insn`; all pointers outlive the call; the descriptor
+    // that comes back is ours alone.
+    unsafe {
+        let fd = libbpf_sys::bpf_prog_load(
+            libbpf_sys::BPF_PROG_TYPE_STRUCT_OPS,
+            kernel_name.as_ptr(),
+            c"GPL".as_ptr(),
+            code.as_ptr().cast(),
+            code.len() as libbpf_sys::size_t,
+            &raw mut options,
+        );
+        if fd < 0 { Err(io::Error::from_raw_os_error(-fd)) } else { Ok(OwnedFd::from_raw_fd(fd)) }
+    }
+}

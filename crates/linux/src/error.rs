@@ -1,0 +1,90 @@
+//! What can go wrong between the plane and the kernel, each in one sentence that names it.
+
+use std::io;
+
+
+/// Why the Linux datapath cannot do what was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LinuxError {
+    /// The machine lacks something; `fairwater doctor` prints the whole probe.
+    #[error("{0}")]
+    Missing(#[from] crate::probe::Missing),
+    /// The name of a congestion control is taken.
+    #[error("the name {name} is held by {holder}")]
+    NameTaken {
+        /// The kernel's name, `fw_cubic`.
+        name: String,
+        /// Who holds it, as far as can be told.
+        holder: String,
+    },
+    /// The name does not fit the kernel's 16 bytes or has characters other than `a-z0-9_-`.
+    #[error(
+        "{name:?} cannot name a congestion control: 1 to 12 characters of a-z, 0-9, _ and - can"
+    )]
+    BadName {
+        /// The algorithm's name.
+        name: String,
+    },
+    /// An algorithm brings more programs than the kernel side has places for.
+    #[error("{algorithm} has {count} programs; at most {} fit", crate::flow::MAX_PROGRAMS)]
+    TooManyPrograms {
+        /// The algorithm.
+        algorithm: String,
+        /// How many programs it has.
+        count: usize,
+    },
+    /// A program could not be turned into eBPF.
+    #[error("program {program} of {algorithm}: {source}")]
+    Generate {
+        /// The algorithm.
+        algorithm: String,
+        /// The program.
+        program: String,
+        /// Why.
+        source: fairwater_exec::ebpf::GenerateError,
+    },
+    /// The kernel's verifier refused generated code: a defect of Fairwater's, so the log is kept.
+    #[error("the kernel refused program {program} of {algorithm}: {source}\n{log}")]
+    Refused {
+        /// The algorithm.
+        algorithm: String,
+        /// The program.
+        program: String,
+        /// The kernel's error.
+        source: io::Error,
+        /// The verifier's log.
+        log: String,
+    },
+    /// Something in the kernel's BTF that the datapath needs was not found.
+    #[error("the kernel's BTF has no {0}")]
+    NoBtf(String),
+    /// A call failed.
+    #[error("cannot {what}: {source}")]
+    Call {
+        /// What was being done.
+        what: &'static str,
+        /// The error.
+        source: io::Error,
+    },
+}
+
+impl LinuxError {
+    /// Wraps a libbpf error.
+    pub(crate) fn bpf(what: &'static str) -> impl FnOnce(libbpf_rs::Error) -> Self {
+        move |error| {
+            let source = match error.kind() {
+                libbpf_rs::ErrorKind::PermissionDenied => {
+                    io::Error::new(io::ErrorKind::PermissionDenied, error)
+                }
+                _ => io::Error::other(format!("{error:#}")),
+            };
+            Self::Call { what, source }
+        }
+    }
+
+    pub(crate) fn io(what: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Call { what, source }
+    }
+}
+

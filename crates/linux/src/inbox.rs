@@ -1,0 +1,196 @@
+//! Events of the kernel side, taken off its rings in batches.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use libbpf_rs::{MapHandle, RingBuffer, RingBufferBuilder};
+
+use crate::LinuxError;
+use crate::flow::{EVENT_CLOSED, EVENT_CREATED, EVENT_FAULT, EVENT_REPORT};
+
+/// 64-bit words of an event's header: `struct event` of `bpf/flow.h`.
+const HEADER: usize = 8;
+
+/// What happened, as the kernel side said it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Created,
+    Report,
+    Closed,
+    Fault,
+}
+
+/// One event, borrowed from the batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Message<'a> {
+    /// The algorithm whose ring it came from, by index.
+    pub(crate) algorithm: usize,
+    pub(crate) kind: Kind,
+    pub(crate) slot: u32,
+    pub(crate) generation: u32,
+    pub(crate) program: u32,
+    pub(crate) time_us: u64,
+    pub(crate) cwnd: u64,
+    pub(crate) rate: u64,
+    /// The number of the report, or the fault bits.
+    pub(crate) count: u64,
+    pub(crate) fields: &'a [u64],
+}
+
+/// A batch of events, copied off the rings so that handling them holds nothing of the kernel's.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    words: Vec<u64>,
+    /// The algorithm, and where its event ends in `words`.
+    ends: Vec<(usize, usize)>,
+}
+
+impl Batch {
+    fn push(&mut self, algorithm: usize, event: &[u8]) {
+        let (words, rest) = event.as_chunks::<8>();
+        if words.len() >= HEADER && rest.is_empty() {
+            self.words.extend(words.iter().map(|w| u64::from_ne_bytes(*w)));
+            self.ends.push((algorithm, self.words.len()));
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.words.clear();
+        self.ends.clear();
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// The events in order of arrival; those of an unknown kind are left out.
+    pub(crate) fn messages(&self) -> impl Iterator<Item = Message<'_>> {
+        let mut begin = 0;
+        self.ends.iter().filter_map(move |&(algorithm, end)| {
+            let words = &self.words[begin..end];
+            begin = end;
+            parse(algorithm, words)
+        })
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "two 32-bit words in one of 64")]
+const fn halves(word: u64) -> (u32, u32) {
+    (word as u32, (word >> 32) as u32)
+}
+
+fn parse(algorithm: usize, words: &[u64]) -> Option<Message<'_>> {
+    let &[kind_slot, generation_program, time_us, cwnd, rate, count, _, _, ref fields @ ..] = words
+    else {
+        return None;
+    };
+    let (kind, slot) = halves(kind_slot);
+    let (generation, program) = halves(generation_program);
+    let kind = match kind {
+        EVENT_CREATED => Kind::Created,
+        EVENT_REPORT => Kind::Report,
+        EVENT_CLOSED => Kind::Closed,
+        EVENT_FAULT => Kind::Fault,
+        _ => return None,
+    };
+    Some(Message { algorithm, kind, slot, generation, program, time_us, cwnd, rate, count, fields })
+}
+
+/// The rings of all algorithms, read as one.
+#[derive(Debug)]
+pub(crate) struct Inbox {
+    rings: RingBuffer<'static>,
+    batch: Rc<RefCell<Batch>>,
+}
+
+impl Inbox {
+    /// Reads the rings of `events`, in the algorithms' order.
+    pub(crate) fn new<'m>(
+        events: impl IntoIterator<Item = &'m MapHandle>,
+    ) -> Result<Self, LinuxError> {
+        let batch = Rc::new(RefCell::new(Batch::default()));
+        let mut builder = RingBufferBuilder::new();
+        for (algorithm, map) in events.into_iter().enumerate() {
+            let into = Rc::clone(&batch);
+            let take = move |event: &[u8]| {
+                into.borrow_mut().push(algorithm, event);
+                0
+            };
+            builder.add(map, take).map_err(LinuxError::bpf("read the event ring"))?;
+        }
+        let rings = builder.build().map_err(LinuxError::bpf("read the event ring"))?;
+        Ok(Self { rings, batch })
+    }
+
+    /// Waits for an event for at most `wait`, in whole milliseconds, then takes all there are.
+    pub(crate) fn wait(&self, wait: Duration) {
+        // An interrupted wait is a short wait.
+        let _events = self.rings.poll_raw(wait);
+    }
+
+    /// Takes the events that are there, without waiting.
+    pub(crate) fn drain(&self) {
+        let _events = self.rings.consume_raw();
+    }
+
+    /// Swaps the events taken so far with `batch`, which should be empty.
+    pub(crate) fn swap(&self, batch: &mut Batch) {
+        std::mem::swap(&mut *self.batch.borrow_mut(), batch);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Whatever lies on the ring, each well-formed event is read back and the rest ignored.
+        #[test]
+        fn any_bytes_are_read_or_ignored(
+            events in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..200), 0..20)
+        ) {
+            let mut batch = Batch::default();
+            for event in &events {
+                batch.push(3, event);
+            }
+            let fit = |e: &&Vec<u8>| {
+                e.len() >= 64 && e.len() % 8 == 0 && (1..=4).contains(&u32::from_ne_bytes([e[0], e[1], e[2], e[3]]))
+            };
+            let expected: Vec<_> = events.iter().filter(fit).collect();
+            let read: Vec<_> = batch.messages().collect();
+            prop_assert_eq!(read.len(), expected.len());
+            for (message, bytes) in read.iter().zip(expected) {
+                prop_assert_eq!(message.algorithm, 3);
+                prop_assert_eq!(message.fields.len(), bytes.len() / 8 - HEADER);
+                prop_assert_eq!(&message.slot.to_ne_bytes()[..], &bytes[4..8]);
+                prop_assert_eq!(&message.time_us.to_ne_bytes()[..], &bytes[16..24]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_report_is_read_field_by_field() {
+        let words =
+            [u64::from(EVENT_REPORT) | 7 << 32, 9 | 2 << 32, 1_000, 14_480, 55, 4, 0, 0, 10, 20];
+        let bytes: Vec<u8> = words.iter().flat_map(|w: &u64| w.to_ne_bytes()).collect();
+        let mut batch = Batch::default();
+        batch.push(1, &bytes);
+        let messages: Vec<_> = batch.messages().collect();
+        let expected = Message {
+            algorithm: 1,
+            kind: Kind::Report,
+            slot: 7,
+            generation: 9,
+            program: 2,
+            time_us: 1_000,
+            cwnd: 14_480,
+            rate: 55,
+            count: 4,
+            fields: &[10, 20],
+        };
+        assert_eq!(messages, [expected]);
+    }
+}

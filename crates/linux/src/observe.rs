@@ -1,0 +1,140 @@
+//! The flows of every plane on this machine, seen from any root process: what `fairwater top`
+//! shows. Nothing is pinned; the maps are found by name among the kernel's.
+
+use std::ffi::OsStr;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering::Relaxed;
+
+use fairwater_lang::Signal;
+use libbpf_rs::MapHandle;
+use libbpf_rs::query::MapInfoIter;
+
+use crate::clock::now_us;
+use crate::flow::{FlowState, Frames, PLANE_PAGE, PlanePage};
+use crate::shared::Shared;
+
+/// The map that holds a plane's page.
+pub(crate) const PLANE_MAP: &str = ".data.plane";
+
+/// A plane, alive or dead, whose algorithm some flow still has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlaneView {
+    /// The congestion control's name, `fw_cubic`.
+    pub name: String,
+    /// The plane's process.
+    pub pid: u32,
+    /// Whether that process lives and its heartbeat is fresh.
+    pub alive: bool,
+    /// Flows that found no slot and stayed under in-kernel Reno.
+    pub without_slot: u32,
+    /// Times that a flow went under in-kernel Reno because the plane was silent.
+    pub fallbacks: u32,
+    /// Its flows.
+    pub flows: Vec<FlowView>,
+}
+
+/// One flow as it is now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FlowView {
+    /// Slot and generation, unique within its plane.
+    pub id: (u32, u32),
+    /// The local address and port.
+    pub local: SocketAddr,
+    /// The remote address and port.
+    pub remote: SocketAddr,
+    /// The congestion window, bytes.
+    pub cwnd: u64,
+    /// The pacing rate, bytes/s; 0 when the window alone governs.
+    pub rate_bps: u64,
+    /// The most recent RTT sample, µs; `None` before the first.
+    pub rtt_us: Option<u64>,
+    /// Smoothed RTT, µs.
+    pub srtt_us: u64,
+    /// Bytes acknowledged since the connection began: its change over time is the delivery rate.
+    pub bytes_acked: u64,
+    /// ACKs that its program has seen.
+    pub acks: u64,
+    /// The program that runs; empty before the first.
+    pub program: String,
+    /// What it is doing.
+    pub state: FlowState,
+    /// µs since it came under this congestion control.
+    pub age_us: u64,
+}
+
+/// Every plane on this machine with its flows, by name and process.
+///
+/// Planes that cannot be read (they may be ending) are left out; without the right to list BPF
+/// maps the list is empty.
+#[must_use]
+pub fn planes() -> Vec<PlaneView> {
+    let mut views: Vec<PlaneView> = MapInfoIter::default()
+        .filter(|map| map.name == OsStr::new(PLANE_MAP))
+        .filter_map(|map| view(map.id))
+        .collect();
+    views.sort_by(|a, b| (&a.name, a.pid).cmp(&(&b.name, b.pid)));
+    views
+}
+
+fn view(plane_map: u32) -> Option<PlaneView> {
+    let map = MapHandle::from_map_id(plane_map).ok()?;
+    let page = PlanePage(Shared::read_only(map.as_fd(), PLANE_PAGE).ok()?);
+    let now = now_us();
+    let silent = now.saturating_sub(page.heartbeat_us().load(Relaxed)) > page.silent_after_us();
+    Some(PlaneView {
+        name: page.name(),
+        pid: page.pid(),
+        alive: !silent && process_lives(page.pid()),
+        without_slot: page.without_slot(),
+        fallbacks: page.fallbacks(),
+        flows: flows(&page, now).unwrap_or_default(),
+    })
+}
+
+fn flows(page: &PlanePage, now: u64) -> Option<Vec<FlowView>> {
+    let map = MapHandle::from_map_id(page.frames_id().load(Relaxed)).ok()?;
+    let size = usize::try_from(page.frame_size()).ok()?;
+    let used = usize::try_from(page.slots_used()).ok()?;
+    if used == 0 {
+        return Some(Vec::new());
+    }
+    let frames = Frames::new(Shared::read_only(map.as_fd(), size * used).ok()?, size);
+    let view = |slot| {
+        let frame = frames.get(slot)?;
+        let state = frame.state()?;
+        let (local, remote) = frame.addresses();
+        let rtt = frame.signal(Signal::RttSampleUs);
+        Some(FlowView {
+            id: (slot, frame.generation()),
+            local,
+            remote,
+            cwnd: frame.cwnd(),
+            rate_bps: frame.rate(),
+            rtt_us: (rtt != u64::MAX).then_some(rtt),
+            srtt_us: frame.srtt_us(),
+            bytes_acked: frame.bytes_acked(),
+            acks: frame.acks(),
+            program: page.program_name(frame.program()),
+            state,
+            age_us: now.saturating_sub(frame.born_us()),
+        })
+    };
+    Some((0..page.slots_used()).filter_map(view).collect())
+}
+
+fn process_lives(pid: u32) -> bool {
+    std::path::Path::new("/proc").join(pid.to_string()).exists()
+}
+
+/// Who holds a congestion control's name, as a clause: "process 4242 (fairwater)".
+pub(crate) fn holder(name: &str) -> String {
+    match planes().into_iter().find(|p| p.name == name && process_lives(p.pid)) {
+        Some(plane) => {
+            let path = format!("/proc/{}/comm", plane.pid);
+            let command = std::fs::read_to_string(path).unwrap_or_default();
+            format!("process {} ({}); stop it first", plane.pid, command.trim())
+        }
+        None => "another module or BPF object of the kernel's".to_owned(),
+    }
+}

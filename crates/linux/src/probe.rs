@@ -1,0 +1,254 @@
+//! What this kernel and this process can do, feature by feature: what `fairwater doctor` prints.
+
+use std::fs;
+use std::path::Path;
+
+use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::types::{FuncProto, Ptr, Struct};
+use libbpf_rs::{MapHandle, MapType, libbpf_sys};
+
+/// One line of the probe.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Feature {
+    /// What is looked for.
+    pub name: &'static str,
+    /// What of Fairwater needs it.
+    pub needed_for: &'static str,
+    /// Whether the Linux datapath cannot do without it.
+    pub required: bool,
+    /// What was found, or why it is missing.
+    pub found: Result<String, String>,
+}
+
+/// The whole probe.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Probe {
+    /// Each feature, the most basic first.
+    pub features: Vec<Feature>,
+}
+
+/// The first thing that is missing, in one sentence.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("this machine cannot run the Linux datapath: {reason} (needed for {needed_for}); `fairwater doctor` prints the whole probe")]
+pub struct Missing {
+    /// What is missing and what to do about it.
+    pub reason: String,
+    /// What needs it.
+    pub needed_for: &'static str,
+}
+
+impl Probe {
+    /// Whether the Linux datapath can run.
+    ///
+    /// # Errors
+    /// The first required feature that is missing.
+    pub fn require(&self) -> Result<(), Missing> {
+        let missing = self.features.iter().filter(|f| f.required);
+        for feature in missing {
+            if let Err(reason) = &feature.found {
+                return Err(Missing { reason: reason.clone(), needed_for: feature.needed_for });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Looks at this kernel and process; loads nothing that stays. About 30 ms.
+#[must_use]
+pub fn probe() -> Probe {
+    let btf = Btf::from_vmlinux();
+    let ops = btf.as_ref().ok().and_then(|b| b.type_by_name::<Struct<'_>>("tcp_congestion_ops"));
+    let no_btf = || "the kernel has no BTF (CONFIG_DEBUG_INFO_BTF)".to_owned();
+    let feature = |name, needed_for, required, found| Feature { name, needed_for, required, found };
+    let arguments = btf.as_ref().ok().and_then(cong_control_arguments);
+    let map = |ty, flags| create_map(ty, flags);
+    Probe {
+        features: vec![
+            feature("Linux", "everything", true, release()),
+            feature("root", "loading eBPF and opening namespaces", true, privileged()),
+            feature(
+                "BTF",
+                "finding the kernel's own structures",
+                true,
+                match &btf {
+                    Ok(_) => Ok("/sys/kernel/btf/vmlinux".to_owned()),
+                    Err(_) => Err(no_btf()),
+                },
+            ),
+            feature(
+                "struct_ops",
+                "registering a congestion control",
+                true,
+                match (&btf, has_struct(&btf, "bpf_struct_ops_tcp_congestion_ops")) {
+                    (Err(_), _) => Err(no_btf()),
+                    (_, true) if ops.is_some() => Ok("tcp_congestion_ops".to_owned()),
+                    _ => Err("the kernel cannot register a TCP congestion control by struct_ops \
+                              (CONFIG_BPF_JIT, CONFIG_BPF_SYSCALL, Linux 5.6)"
+                        .to_owned()),
+                },
+            ),
+            feature(
+                "cong_control with ack and flag",
+                "reading the ACK's signals",
+                true,
+                match arguments {
+                    Some(4) => Ok("cong_control(sk, ack, flag, rs)".to_owned()),
+                    Some(_) => {
+                        Err("cong_control has the signature of a kernel before 6.10".to_owned())
+                    }
+                    None => Err("the BTF does not describe cong_control".to_owned()),
+                },
+            ),
+            feature("eBPF JIT", "running programs at native speed", true, jit()),
+            feature(
+                "memory-mapped arrays",
+                "sharing flows' state with the plane without system calls",
+                true,
+                map(MapType::Array, libbpf_sys::BPF_F_MMAPABLE),
+            ),
+            feature("ring buffer", "reports", true, map(MapType::RingBuf, 0)),
+            feature("program arrays", "switching a flow's program", true, map(MapType::ProgArray, 0)),
+            feature("queues", "giving out flow slots", true, map(MapType::Queue, 0)),
+            feature(
+                "TCP iterator",
+                "`attach --move-existing` and taking back flows after a crash",
+                false,
+                match has_struct(&btf, "bpf_iter__tcp") {
+                    true => Ok("iter/tcp".to_owned()),
+                    false => Err("the kernel has no iter/tcp (Linux 5.9)".to_owned()),
+                },
+            ),
+            feature(
+                "/dev/net/tun",
+                "`try`: the emulated link",
+                false,
+                match Path::new("/dev/net/tun").exists() {
+                    true => Ok("present".to_owned()),
+                    false => Err("/dev/net/tun is absent (CONFIG_TUN; modprobe tun)".to_owned()),
+                },
+            ),
+            feature(
+                "network namespaces",
+                "`try`: sender, router and receiver on one machine",
+                false,
+                match Path::new("/proc/self/ns/net").exists() {
+                    true => Ok("present".to_owned()),
+                    false => Err("the kernel has no network namespaces (CONFIG_NET_NS)".to_owned()),
+                },
+            ),
+            feature("iperf3", "`try`: traffic", false, on_path("iperf3")),
+        ],
+    }
+}
+
+fn release() -> Result<String, String> {
+    let uname = rustix::system::uname();
+    let release = uname.release().to_string_lossy().into_owned();
+    match parse_release(&release) {
+        Some(version) if version < (6, 10) => {
+            Err(format!("the kernel is {release}; 6.10 or newer is needed"))
+        }
+        _ => Ok(release),
+    }
+}
+
+/// Major and minor of "6.18.44-fc".
+fn parse_release(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+fn privileged() -> Result<String, String> {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status
+        .lines()
+        .find_map(|l| l.strip_prefix("CapEff:"))
+        .and_then(|v| u64::from_str_radix(v.trim(), 16).ok())
+        .unwrap_or(0);
+    // capabilities(7): CAP_NET_ADMIN 12, CAP_SYS_ADMIN 21, CAP_PERFMON 38, CAP_BPF 39.
+    let has = |bit: u32| effective & (1 << bit) != 0;
+    if has(12) && (has(21) || (has(38) && has(39))) {
+        Ok("the capabilities are there".to_owned())
+    } else {
+        Err("this process is not root; run it with sudo".to_owned())
+    }
+}
+
+fn has_struct(btf: &libbpf_rs::Result<Btf<'_>>, name: &str) -> bool {
+    btf.as_ref().is_ok_and(|b| b.type_by_name::<Struct<'_>>(name).is_some())
+}
+
+fn cong_control_arguments(btf: &Btf<'_>) -> Option<usize> {
+    let ops = btf.type_by_name::<Struct<'_>>("tcp_congestion_ops")?;
+    let member = ops.iter().find(|m| m.name.is_some_and(|n| n == "cong_control"))?;
+    let pointer = btf.type_by_id::<Ptr<'_>>(member.ty)?;
+    let pointee = pointer.referenced_type().skip_mods_and_typedefs();
+    Some(FuncProto::try_from(pointee).ok()?.iter().count())
+}
+
+fn jit() -> Result<String, String> {
+    match fs::read_to_string("/proc/sys/net/core/bpf_jit_enable") {
+        Ok(value) if value.trim() == "0" => {
+            Err("the eBPF JIT is off; sysctl net.core.bpf_jit_enable=1 turns it on".to_owned())
+        }
+        _ => Ok("on".to_owned()),
+    }
+}
+
+fn create_map(ty: MapType, flags: u32) -> Result<String, String> {
+    let (key, value, entries) = match ty {
+        MapType::RingBuf => (0, 0, 4096),
+        MapType::Queue => (0, 4, 1),
+        _ => (4, 4, 1),
+    };
+    let options = libbpf_sys::bpf_map_create_opts {
+        sz: std::mem::size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
+        map_flags: flags,
+        ..Default::default()
+    };
+    match MapHandle::create(ty, Some("fw_probe"), key, value, entries, &options) {
+        Ok(_) => Ok("created one".to_owned()),
+        Err(error) => Err(format!("the kernel refuses to create one: {error}")),
+    }
+}
+
+fn on_path(command: &str) -> Result<String, String> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .map(|dir| dir.join(command))
+        .find(|file| file.is_file())
+        .map(|file| file.display().to_string())
+        .ok_or_else(|| format!("{command} is not installed; apt install {command}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_are_compared_by_number() {
+        assert_eq!(parse_release("6.18.44-fc-v595"), Some((6, 18)));
+        assert_eq!(parse_release("6.9.0"), Some((6, 9)));
+        assert_eq!(parse_release("garbage"), None);
+    }
+
+    #[test]
+    fn the_first_required_feature_that_is_missing_is_named() {
+        let feature = |required, found: Result<&str, &str>| Feature {
+            name: "x",
+            needed_for: "all",
+            required,
+            found: found.map(str::to_owned).map_err(str::to_owned),
+        };
+        let probe = Probe {
+            features: vec![
+                feature(false, Err("optional")),
+                feature(true, Ok("here")),
+                feature(true, Err("first")),
+                feature(true, Err("second")),
+            ],
+        };
+        assert_eq!(probe.require().unwrap_err().reason, "first");
+        assert!(Probe { features: vec![feature(false, Err("optional"))] }.require().is_ok());
+    }
+}

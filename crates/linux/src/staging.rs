@@ -1,0 +1,68 @@
+//! Commands of the plane, written into a flow's stage for its next ACK to apply.
+//!
+//! The protocol is [`fairwater_exec::frame`]'s: the sequence is odd while the stage is written,
+//! and what was not applied yet is merged with, never lost.
+
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::fence;
+
+use fairwater_exec::frame::{self, Fault, FrameLayout};
+use fairwater_plane::Command;
+
+use crate::flow::{Frame, NO_PROGRAM};
+
+/// Stages `command` for the tenant of that generation. Does nothing when the slot has another.
+pub(crate) fn stage(frame: Frame<'_>, layout: FrameLayout, generation: u32, command: &Command) {
+    if frame.generation() != generation {
+        return;
+    }
+    if command.withdraw {
+        // The program may write the fault word in the same instant, so the stage says it too.
+        frame.fault().fetch_or(Fault::Withdrawn as u32, AcqRel);
+    }
+    let sequence = frame.u32(frame::STAGE_SEQUENCE as usize);
+    let begun = sequence.load(Relaxed);
+    let merge = begun != frame.u32(frame::APPLIED as usize).load(Acquire)
+        && frame.stage_generation().load(Relaxed) == generation;
+
+    sequence.store(begun | 1, Relaxed);
+    fence(Release);
+    let program = frame.u32(frame::STAGE_PROGRAM as usize);
+    let set = frame.u32(frame::STAGE_SET as usize);
+    if !merge {
+        frame.stage_generation().store(generation, Relaxed);
+        program.store(frame.program(), Relaxed);
+        set.store(0, Relaxed);
+        clear_updates(frame, layout);
+    }
+    if let Some(next) = command.switch {
+        program.store(next, Relaxed);
+        frame.u32(frame::STAGE_INSTALL as usize).fetch_add(1, Relaxed);
+        clear_updates(frame, layout);
+    }
+    if command.withdraw {
+        program.store(NO_PROGRAM, Relaxed);
+    }
+    if let Some(cwnd) = command.cwnd {
+        frame.u64(frame::STAGE_CWND as usize).store(cwnd, Relaxed);
+        set.fetch_or(frame::SET_CWND, Relaxed);
+    }
+    if let Some(rate) = command.rate {
+        frame.u64(frame::STAGE_RATE as usize).store(rate, Relaxed);
+        set.fetch_or(frame::SET_RATE, Relaxed);
+    }
+    for &(variable, value) in &command.updates {
+        let at = usize::from(variable);
+        if at < layout.capacity() {
+            frame.u64(layout.staged_value(at)).store(value, Relaxed);
+            frame.u64(layout.staged_mask() + 8 * (at / 64)).fetch_or(1 << (at % 64), Relaxed);
+        }
+    }
+    sequence.store((begun | 1).wrapping_add(1), Release);
+}
+
+fn clear_updates(frame: Frame<'_>, layout: FrameLayout) {
+    for word in 0..layout.capacity().div_ceil(64) {
+        frame.u64(layout.staged_mask() + 8 * word).store(0, Relaxed);
+    }
+}
