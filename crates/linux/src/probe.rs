@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::{Btf, ReferencesType};
 use libbpf_rs::btf::types::{FuncProto, Ptr, Struct};
 use libbpf_rs::{MapHandle, MapType, libbpf_sys};
 

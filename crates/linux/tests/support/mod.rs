@@ -1,0 +1,262 @@
+//! What the tests on real TCP share: the gate, a session in a thread, connections on loopback.
+#![allow(dead_code, reason = "each test file uses a part")]
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use fairwater_linux::{LinuxError, Options, SIGNALS, Session, probe};
+use fairwater_plane::{
+    Algorithm, AlgorithmError, Control, Flow, FlowInfo, Plane, ProgramHandle, Programs, Report,
+};
+
+/// Whether this machine can run these tests. Fails instead of skipping where CI demands them.
+pub fn machine_can() -> bool {
+    match probe::probe().require() {
+        Ok(()) => true,
+        Err(missing) => {
+            let required = std::env::var_os("FAIRWATER_REQUIRE_PRIVILEGED").is_some_and(|v| v == "1");
+            assert!(!required, "{missing}");
+            println!("skipped: {missing}");
+            false
+        }
+    }
+}
+
+/// What happened to a [`Recorder`]'s flows.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Seen {
+    New(FlowInfo),
+    Report { time_us: u64, cwnd: u64, rate: u64, fields: Vec<u64> },
+    Closed,
+}
+
+pub type Log = Arc<Mutex<Vec<Seen>>>;
+type Then = Arc<dyn Fn(usize, &Report<'_>, &mut Control<'_>) + Send + Sync>;
+type First = Arc<dyn Fn(&FlowInfo, &mut Control<'_>) + Send + Sync>;
+
+/// An algorithm of any programs that logs what it sees and does what the test says.
+pub struct Recorder {
+    pub name: String,
+    pub fields: Vec<String>,
+    pub handles: Vec<ProgramHandle>,
+    pub log: Log,
+    pub first: First,
+    pub then: Then,
+}
+
+impl Recorder {
+    pub fn build(
+        programs: &mut Programs,
+        name: &str,
+        sources: &[(&str, &str)],
+        fields: &[&str],
+        log: &Log,
+    ) -> Result<Self, AlgorithmError> {
+        let handles =
+            sources.iter().map(|(n, s)| programs.add(n, s)).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self {
+            name: name.to_owned(),
+            fields: fields.iter().map(|f| (*f).to_owned()).collect(),
+            handles,
+            log: Arc::clone(log),
+            first: Arc::new(|_, _| {}),
+            then: Arc::new(|_, _, _| {}),
+        })
+    }
+}
+
+struct RecorderFlow {
+    fields: Vec<Vec<Option<fairwater_plane::Field>>>,
+    ids: Vec<fairwater_plane::ProgramId>,
+    reports: usize,
+    log: Log,
+    then: Then,
+}
+
+impl Algorithm for Recorder {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn new_flow(&self, info: &FlowInfo, control: &mut Control<'_>) -> Box<dyn Flow> {
+        self.log.lock().unwrap().push(Seen::New(info.clone()));
+        (self.first)(info, control);
+        let of = |h: &ProgramHandle| self.fields.iter().map(|f| h.field(f).ok()).collect();
+        Box::new(RecorderFlow {
+            fields: self.handles.iter().map(of).collect(),
+            ids: self.handles.iter().map(ProgramHandle::id).collect(),
+            reports: 0,
+            log: Arc::clone(&self.log),
+            then: Arc::clone(&self.then),
+        })
+    }
+}
+
+impl Flow for RecorderFlow {
+    fn on_report(&mut self, report: &Report<'_>, control: &mut Control<'_>) {
+        let at = self.ids.iter().position(|id| *id == report.program()).unwrap();
+        let fields = self.fields[at].iter().flatten().filter_map(|f| report.get(*f)).collect();
+        self.log.lock().unwrap().push(Seen::Report {
+            time_us: report.time_us(),
+            cwnd: report.cwnd(),
+            rate: report.rate(),
+            fields,
+        });
+        self.reports += 1;
+        (self.then)(self.reports, report, control);
+    }
+
+    fn on_close(&mut self) {
+        self.log.lock().unwrap().push(Seen::Closed);
+    }
+}
+
+/// A session that turns in a thread of its own until dropped.
+pub struct Running {
+    stop: Arc<AtomicBool>,
+    pub paused: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Vec<String>>>,
+}
+
+impl Running {
+    pub fn start(
+        plane: impl FnOnce() -> Plane + Send + 'static,
+        options: Options,
+    ) -> Result<Self, LinuxError> {
+        Self::start_and(plane, options, |_| {})
+    }
+
+    /// Calls `at_once` in the session's thread before the first turn.
+    pub fn start_and(
+        plane: impl FnOnce() -> Plane + Send + 'static,
+        options: Options,
+        at_once: impl FnOnce(&mut Session) + Send + 'static,
+    ) -> Result<Self, LinuxError> {
+        let (stop, paused) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let (tell, told) = mpsc::channel();
+        let (stopping, pausing) = (Arc::clone(&stop), Arc::clone(&paused));
+        let thread = std::thread::spawn(move || {
+            let mut session = match Session::attach(plane(), options) {
+                Ok(mut session) => {
+                    at_once(&mut session);
+                    tell.send(Ok(())).unwrap();
+                    session
+                }
+                Err(error) => {
+                    tell.send(Err(error)).unwrap();
+                    return Vec::new();
+                }
+            };
+            let mut notices = Vec::new();
+            while !stopping.load(Ordering::Acquire) {
+                if pausing.load(Ordering::Acquire) {
+                    std::thread::sleep(Duration::from_millis(5));
+                } else {
+                    session.turn(Duration::from_millis(10));
+                    notices.extend(session.plane_mut().drain_notices().map(|n| n.to_string()));
+                }
+            }
+            notices
+        });
+        told.recv().unwrap()?;
+        Ok(Self { stop, paused, thread: Some(thread) })
+    }
+
+    /// Ends the session; yields the plane's notices.
+    pub fn stop(mut self) -> Vec<String> {
+        self.stop.store(true, Ordering::Release);
+        self.thread.take().unwrap().join().unwrap()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A plane of one recorder.
+pub fn recorder(
+    name: &'static str,
+    sources: &'static [(&'static str, &'static str)],
+    fields: &'static [&'static str],
+    log: &Log,
+    adjust: impl FnOnce(&mut Recorder) + Send + 'static,
+) -> impl FnOnce() -> Plane + Send + 'static {
+    let log = Arc::clone(log);
+    move || {
+        let mut plane = Plane::new(SIGNALS);
+        plane
+            .add(|programs| {
+                let mut recorder = Recorder::build(programs, name, sources, fields, &log)?;
+                adjust(&mut recorder);
+                Ok(recorder)
+            })
+            .unwrap();
+        plane
+    }
+}
+
+/// A connection over loopback whose sender uses that congestion control.
+pub struct Connection {
+    pub sender: TcpStream,
+    pub receiver: TcpStream,
+}
+
+impl Connection {
+    pub fn open(address: &str, congestion_control: &str) -> Self {
+        let listener = TcpListener::bind(address).unwrap();
+        let sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let receiver = listener.accept().unwrap().0;
+        rustix::net::sockopt::set_tcp_congestion(&sender, congestion_control).unwrap();
+        Self { sender, receiver }
+    }
+
+    /// The sender's congestion control, as the kernel tells.
+    pub fn congestion_control(&self) -> String {
+        rustix::net::sockopt::tcp_congestion(&self.sender).unwrap()
+    }
+
+    pub fn local(&self) -> SocketAddr {
+        self.sender.local_addr().unwrap()
+    }
+
+    /// Sends and receives that many bytes.
+    pub fn transfer(&mut self, bytes: usize) {
+        let mut receiver = self.receiver.try_clone().unwrap();
+        let reading = std::thread::spawn(move || {
+            let mut buffer = vec![0; 1 << 16];
+            let mut left = bytes;
+            while left > 0 {
+                left -= receiver.read(&mut buffer[..left.min(1 << 16)]).unwrap();
+            }
+        });
+        let chunk = vec![7; 1 << 16];
+        let mut left = bytes;
+        while left > 0 {
+            left -= self.sender.write(&chunk[..left.min(1 << 16)]).unwrap();
+        }
+        reading.join().unwrap();
+    }
+}
+
+/// Waits until the condition holds; fails after ten seconds.
+pub fn eventually(what: &str, condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < Duration::from_secs(10), "never happened: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// The congestion controls that the kernel offers now.
+pub fn available() -> String {
+    std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap()
+}
