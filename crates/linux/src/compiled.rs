@@ -5,7 +5,8 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use fairwater_exec::ebpf::{Alu, Asm, Cond, Host, Insn, Reg, STACK_USED, Size, generate};
+use fairwater_exec::ebpf::asm::Asm;
+use fairwater_exec::ebpf::{Alu, Cond, Host, Insn, Reg, STACK_USED, Size, generate};
 use fairwater_exec::frame::{self, FrameLayout};
 use fairwater_lang::Program;
 use libbpf_rs::libbpf_sys;
@@ -47,7 +48,7 @@ pub(crate) struct Context<'a> {
 /// `R7` is the socket; both callbacks have it as their first argument.
 impl Host for Context<'_> {
     fn enter(&self, asm: &mut Asm) {
-        let slot = -(STACK_USED as i16) - 8;
+        let slot = -STACK_USED - 8;
         let found = asm.label();
         asm.load(Size::U64, Reg::R7, Reg::R1, 0);
         asm.load(Size::U32, Reg::R1, Reg::R7, self.types.icsk_ca_priv);
@@ -121,9 +122,12 @@ pub(crate) fn load(
     program: &Program,
     context: &Context<'_>,
 ) -> Result<OwnedFd, LinuxError> {
-    let code = generate(program, context.layout, context).map_err(|source| {
-        LinuxError::Generate { algorithm: algorithm.to_owned(), program: name.to_owned(), source }
-    })?;
+    let code =
+        generate(program, context.layout, context).map_err(|source| LinuxError::Generate {
+            algorithm: algorithm.to_owned(),
+            program: name.to_owned(),
+            source,
+        })?;
     submit(name, &code, context, None).or_else(|_| {
         let mut log = vec![0u8; 1 << 20];
         submit(name, &code, context, Some(&mut log)).map_err(|source| {
@@ -144,8 +148,11 @@ fn submit(
     context: &Context<'_>,
     log: Option<&mut [u8]>,
 ) -> io::Result<OwnedFd> {
-    let kernel_name: String =
-        name.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '_').take(15).collect();
+    let kernel_name: String = name
+        .chars()
+        .filter(|c| c.is_ascii_alphanumeric() || *c == '_')
+        .take(15)
+        .collect();
     let kernel_name = CString::new(kernel_name)?;
     let member = match context.callback {
         Callback::Ack => context.types.cong_control,
@@ -175,6 +182,10 @@ fn submit(
             code.len() as libbpf_sys::size_t,
             &raw mut options,
         );
-        if fd < 0 { Err(io::Error::from_raw_os_error(-fd)) } else { Ok(OwnedFd::from_raw_fd(fd)) }
+        if fd < 0 {
+            Err(io::Error::from_raw_os_error(-fd))
+        } else {
+            Ok(OwnedFd::from_raw_fd(fd))
+        }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::io;
 
-
 /// Why the Linux datapath cannot do what was asked.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -27,7 +26,10 @@ pub enum LinuxError {
         name: String,
     },
     /// An algorithm brings more programs than the kernel side has places for.
-    #[error("{algorithm} has {count} programs; at most {} fit", crate::flow::MAX_PROGRAMS)]
+    #[error(
+        "{algorithm} has {count} programs; at most {} fit",
+        crate::flow::MAX_PROGRAMS
+    )]
     TooManyPrograms {
         /// The algorithm.
         algorithm: String,
@@ -87,4 +89,3 @@ impl LinuxError {
         move |source| Self::Call { what, source }
     }
 }
-

@@ -72,7 +72,10 @@ impl Frames {
     pub(crate) fn get(&self, slot: u32) -> Option<Frame<'_>> {
         let base = usize::try_from(slot).ok()?.checked_mul(self.frame_size)?;
         let end = base.checked_add(self.frame_size)?;
-        (end <= self.memory.len()).then_some(Frame { memory: &self.memory, base })
+        (end <= self.memory.len()).then_some(Frame {
+            memory: &self.memory,
+            base,
+        })
     }
 }
 

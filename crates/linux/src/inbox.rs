@@ -50,7 +50,8 @@ impl Batch {
     fn push(&mut self, algorithm: usize, event: &[u8]) {
         let (words, rest) = event.as_chunks::<8>();
         if words.len() >= HEADER && rest.is_empty() {
-            self.words.extend(words.iter().map(|w| u64::from_ne_bytes(*w)));
+            self.words
+                .extend(words.iter().map(|w| u64::from_ne_bytes(*w)));
             self.ends.push((algorithm, self.words.len()));
         }
     }
@@ -75,13 +76,26 @@ impl Batch {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "two 32-bit words in one of 64")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "two 32-bit words in one of 64"
+)]
 const fn halves(word: u64) -> (u32, u32) {
     (word as u32, (word >> 32) as u32)
 }
 
 fn parse(algorithm: usize, words: &[u64]) -> Option<Message<'_>> {
-    let &[kind_slot, generation_program, time_us, cwnd, rate, count, _, _, ref fields @ ..] = words
+    let &[
+        kind_slot,
+        generation_program,
+        time_us,
+        cwnd,
+        rate,
+        count,
+        _,
+        _,
+        ref fields @ ..,
+    ] = words
     else {
         return None;
     };
@@ -94,7 +108,18 @@ fn parse(algorithm: usize, words: &[u64]) -> Option<Message<'_>> {
         EVENT_FAULT => Kind::Fault,
         _ => return None,
     };
-    Some(Message { algorithm, kind, slot, generation, program, time_us, cwnd, rate, count, fields })
+    Some(Message {
+        algorithm,
+        kind,
+        slot,
+        generation,
+        program,
+        time_us,
+        cwnd,
+        rate,
+        count,
+        fields,
+    })
 }
 
 /// The rings of all algorithms, read as one.
@@ -117,9 +142,13 @@ impl Inbox {
                 into.borrow_mut().push(algorithm, event);
                 0
             };
-            builder.add(map, take).map_err(LinuxError::bpf("read the event ring"))?;
+            builder
+                .add(map, take)
+                .map_err(LinuxError::bpf("read the event ring"))?;
         }
-        let rings = builder.build().map_err(LinuxError::bpf("read the event ring"))?;
+        let rings = builder
+            .build()
+            .map_err(LinuxError::bpf("read the event ring"))?;
         Ok(Self { rings, batch })
     }
 
@@ -157,7 +186,7 @@ mod tests {
                 batch.push(3, event);
             }
             let fit = |e: &&Vec<u8>| {
-                e.len() >= 64 && e.len() % 8 == 0 && (1..=4).contains(&u32::from_ne_bytes([e[0], e[1], e[2], e[3]]))
+                e.len() >= 64 && e.len().is_multiple_of(8) && (1..=4).contains(&u32::from_ne_bytes([e[0], e[1], e[2], e[3]]))
             };
             let expected: Vec<_> = events.iter().filter(fit).collect();
             let read: Vec<_> = batch.messages().collect();
@@ -173,8 +202,18 @@ mod tests {
 
     #[test]
     fn a_report_is_read_field_by_field() {
-        let words =
-            [u64::from(EVENT_REPORT) | 7 << 32, 9 | 2 << 32, 1_000, 14_480, 55, 4, 0, 0, 10, 20];
+        let words = [
+            u64::from(EVENT_REPORT) | 7 << 32,
+            9 | 2 << 32,
+            1_000,
+            14_480,
+            55,
+            4,
+            0,
+            0,
+            10,
+            20,
+        ];
         let bytes: Vec<u8> = words.iter().flat_map(|w: &u64| w.to_ne_bytes()).collect();
         let mut batch = Batch::default();
         batch.push(1, &bytes);

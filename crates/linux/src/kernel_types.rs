@@ -61,13 +61,18 @@ impl KernelTypes {
 
 fn structure<'b>(btf: &'b Btf<'_>, name: &str) -> Result<Struct<'b>, LinuxError> {
     btf.type_by_name::<Struct<'b>>(name)
-        .or_else(|| btf.type_by_kind::<Struct<'b>>().find(|s| s.name() == Some(OsStr::new(name))))
+        .or_else(|| {
+            btf.type_by_kind::<Struct<'b>>()
+                .find(|s| s.name() == Some(OsStr::new(name)))
+        })
         .ok_or_else(|| LinuxError::NoBtf(format!("struct {name}")))
 }
 
 fn offset(btf: &Btf<'_>, within: Struct<'_>, name: &str) -> Result<i16, LinuxError> {
     let missing = || {
-        let of = within.name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+        let of = within
+            .name()
+            .map_or_else(String::new, |n| n.to_string_lossy().into_owned());
         LinuxError::NoBtf(format!("{of}.{name}"))
     };
     let bits = find(btf, within.into(), name).ok_or_else(missing)?;
@@ -77,12 +82,16 @@ fn offset(btf: &Btf<'_>, within: Struct<'_>, name: &str) -> Result<i16, LinuxErr
 /// The offset of a member in bits, unnamed structs and unions included.
 fn find(btf: &Btf<'_>, within: Composite<'_>, name: &str) -> Option<u32> {
     within.iter().find_map(|member| {
-        let MemberAttr::Normal { offset } = member.attr else { return None };
+        let MemberAttr::Normal { offset } = member.attr else {
+            return None;
+        };
         match member.name {
             Some(n) if n == OsStr::new(name) => Some(offset),
             Some(n) if !n.is_empty() => None,
             _ => {
-                let inner = btf.type_by_id::<BtfType<'_>>(member.ty)?.skip_mods_and_typedefs();
+                let inner = btf
+                    .type_by_id::<BtfType<'_>>(member.ty)?
+                    .skip_mods_and_typedefs();
                 Some(offset + find(btf, Composite::try_from(inner).ok()?, name)?)
             }
         }

@@ -47,7 +47,9 @@ pub(crate) struct Mover {
 
 impl std::fmt::Debug for Mover {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Mover").field("link", &self.link).finish_non_exhaustive()
+        f.debug_struct("Mover")
+            .field("link", &self.link)
+            .finish_non_exhaustive()
     }
 }
 
@@ -57,7 +59,9 @@ impl Mover {
         // generated skeleton's borrow simple.
         let cell: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
         let what = "load the iterator over TCP connections";
-        let skel = MoveSkelBuilder::default().open(cell).map_err(LinuxError::bpf(what))?;
+        let skel = MoveSkelBuilder::default()
+            .open(cell)
+            .map_err(LinuxError::bpf(what))?;
         let skel = skel.load().map_err(LinuxError::bpf(what))?;
         let link = skel.progs.fw_move.attach().map_err(LinuxError::bpf(what))?;
         Ok(Self { skel, link })
@@ -101,8 +105,17 @@ impl Mover {
                 namespaces_skipped += 1;
             }
         }
-        let counts = self.skel.maps.bss_data.as_ref().map_or((0, 0), |d| (d.moved, d.refused));
-        Ok(Moved { moved: counts.0, refused: counts.1, namespaces_skipped })
+        let counts = self
+            .skel
+            .maps
+            .bss_data
+            .as_ref()
+            .map_or((0, 0), |d| (d.moved, d.refused));
+        Ok(Moved {
+            moved: counts.0,
+            refused: counts.1,
+            namespaces_skipped,
+        })
     }
 }
 
@@ -122,15 +135,22 @@ fn walk_here(link: &Link) -> io::Result<()> {
 
 /// One open handle for each network namespace of the machine's processes but our own.
 fn other_namespaces() -> Vec<File> {
-    let own = fs::metadata("/proc/thread-self/ns/net").map(|m| m.ino()).unwrap_or(0);
+    let own = fs::metadata("/proc/thread-self/ns/net")
+        .map(|m| m.ino())
+        .unwrap_or(0);
     let mut found = BTreeMap::new();
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     for process in processes {
         let path = process.path().join("ns/net");
-        let Ok(metadata) = fs::metadata(&path) else { continue };
+        let Ok(metadata) = fs::metadata(&path) else {
+            continue;
+        };
         if metadata.ino() != own {
             found.entry(metadata.ino()).or_insert(path);
         }
     }
-    found.into_values().filter_map(|path| File::open(path).ok()).collect()
+    found
+        .into_values()
+        .filter_map(|path| File::open(path).ok())
+        .collect()
 }

@@ -129,7 +129,10 @@ fn process_lives(pid: u32) -> bool {
 
 /// Who holds a congestion control's name, as a clause: "process 4242 (fairwater)".
 pub(crate) fn holder(name: &str) -> String {
-    match planes().into_iter().find(|p| p.name == name && process_lives(p.pid)) {
+    match planes()
+        .into_iter()
+        .find(|p| p.name == name && process_lives(p.pid))
+    {
         Some(plane) => {
             let path = format!("/proc/{}/comm", plane.pid);
             let command = std::fs::read_to_string(path).unwrap_or_default();

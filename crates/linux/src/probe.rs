@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use libbpf_rs::btf::{Btf, ReferencesType};
 use libbpf_rs::btf::types::{FuncProto, Ptr, Struct};
+use libbpf_rs::btf::{Btf, ReferencesType};
 use libbpf_rs::{MapHandle, MapType, libbpf_sys};
 
 /// One line of the probe.
@@ -29,7 +29,9 @@ pub struct Probe {
 
 /// The first thing that is missing, in one sentence.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("this machine cannot run the Linux datapath: {reason} (needed for {needed_for}); `fairwater doctor` prints the whole probe")]
+#[error(
+    "this machine cannot run the Linux datapath: {reason} (needed for {needed_for}); `fairwater doctor` prints the whole probe"
+)]
 pub struct Missing {
     /// What is missing and what to do about it.
     pub reason: String,
@@ -46,7 +48,10 @@ impl Probe {
         let missing = self.features.iter().filter(|f| f.required);
         for feature in missing {
             if let Err(reason) = &feature.found {
-                return Err(Missing { reason: reason.clone(), needed_for: feature.needed_for });
+                return Err(Missing {
+                    reason: reason.clone(),
+                    needed_for: feature.needed_for,
+                });
             }
         }
         Ok(())
@@ -57,15 +62,28 @@ impl Probe {
 #[must_use]
 pub fn probe() -> Probe {
     let btf = Btf::from_vmlinux();
-    let ops = btf.as_ref().ok().and_then(|b| b.type_by_name::<Struct<'_>>("tcp_congestion_ops"));
+    let ops = btf
+        .as_ref()
+        .ok()
+        .and_then(|b| b.type_by_name::<Struct<'_>>("tcp_congestion_ops"));
     let no_btf = || "the kernel has no BTF (CONFIG_DEBUG_INFO_BTF)".to_owned();
-    let feature = |name, needed_for, required, found| Feature { name, needed_for, required, found };
+    let feature = |name, needed_for, required, found| Feature {
+        name,
+        needed_for,
+        required,
+        found,
+    };
     let arguments = btf.as_ref().ok().and_then(cong_control_arguments);
     let map = |ty, flags| create_map(ty, flags);
     Probe {
         features: vec![
             feature("Linux", "everything", true, release()),
-            feature("root", "loading eBPF and opening namespaces", true, privileged()),
+            feature(
+                "root",
+                "loading eBPF and opening namespaces",
+                true,
+                privileged(),
+            ),
             feature(
                 "BTF",
                 "finding the kernel's own structures",
@@ -82,9 +100,11 @@ pub fn probe() -> Probe {
                 match (&btf, has_struct(&btf, "bpf_struct_ops_tcp_congestion_ops")) {
                     (Err(_), _) => Err(no_btf()),
                     (_, true) if ops.is_some() => Ok("tcp_congestion_ops".to_owned()),
-                    _ => Err("the kernel cannot register a TCP congestion control by struct_ops \
+                    _ => Err(
+                        "the kernel cannot register a TCP congestion control by struct_ops \
                               (CONFIG_BPF_JIT, CONFIG_BPF_SYSCALL, Linux 5.6)"
-                        .to_owned()),
+                            .to_owned(),
+                    ),
                 },
             ),
             feature(
@@ -107,8 +127,18 @@ pub fn probe() -> Probe {
                 map(MapType::Array, libbpf_sys::BPF_F_MMAPABLE),
             ),
             feature("ring buffer", "reports", true, map(MapType::RingBuf, 0)),
-            feature("program arrays", "switching a flow's program", true, map(MapType::ProgArray, 0)),
-            feature("queues", "giving out flow slots", true, map(MapType::Queue, 0)),
+            feature(
+                "program arrays",
+                "switching a flow's program",
+                true,
+                map(MapType::ProgArray, 0),
+            ),
+            feature(
+                "queues",
+                "giving out flow slots",
+                true,
+                map(MapType::Queue, 0),
+            ),
             feature(
                 "TCP iterator",
                 "`attach --move-existing` and taking back flows after a crash",
@@ -175,12 +205,15 @@ fn privileged() -> Result<String, String> {
 }
 
 fn has_struct(btf: &libbpf_rs::Result<Btf<'_>>, name: &str) -> bool {
-    btf.as_ref().is_ok_and(|b| b.type_by_name::<Struct<'_>>(name).is_some())
+    btf.as_ref()
+        .is_ok_and(|b| b.type_by_name::<Struct<'_>>(name).is_some())
 }
 
 fn cong_control_arguments(btf: &Btf<'_>) -> Option<usize> {
     let ops = btf.type_by_name::<Struct<'_>>("tcp_congestion_ops")?;
-    let member = ops.iter().find(|m| m.name.is_some_and(|n| n == "cong_control"))?;
+    let member = ops
+        .iter()
+        .find(|m| m.name.is_some_and(|n| n == "cong_control"))?;
     let pointer = btf.type_by_id::<Ptr<'_>>(member.ty)?;
     let pointee = pointer.referenced_type().skip_mods_and_typedefs();
     Some(FuncProto::try_from(pointee).ok()?.iter().count())
@@ -249,6 +282,12 @@ mod tests {
             ],
         };
         assert_eq!(probe.require().unwrap_err().reason, "first");
-        assert!(Probe { features: vec![feature(false, Err("optional"))] }.require().is_ok());
+        assert!(
+            Probe {
+                features: vec![feature(false, Err("optional"))]
+            }
+            .require()
+            .is_ok()
+        );
     }
 }

@@ -57,23 +57,34 @@ impl Registration {
         let name = kernel_name(algorithm)?;
         if request.programs.len() > MAX_PROGRAMS {
             let count = request.programs.len();
-            return Err(LinuxError::TooManyPrograms { algorithm: algorithm.to_owned(), count });
+            return Err(LinuxError::TooManyPrograms {
+                algorithm: algorithm.to_owned(),
+                count,
+            });
         }
-        let widest = request.programs.iter().map(|(_, p)| p.variables.len()).max().unwrap_or(0);
+        let widest = request
+            .programs
+            .iter()
+            .map(|(_, p)| p.variables.len())
+            .max()
+            .unwrap_or(0);
         let layout = FrameLayout::new(widest);
 
         let what = "load the kernel side";
         let mut cell = MaybeUninit::uninit();
-        let mut open =
-            FairwaterSkelBuilder::default().open(&mut cell).map_err(LinuxError::bpf(what))?;
+        let mut open = FairwaterSkelBuilder::default()
+            .open(&mut cell)
+            .map_err(LinuxError::bpf(what))?;
         prepare(&mut open, request, &name, layout, options)
             .map_err(LinuxError::bpf("size the kernel side's maps"))?;
         let skel = open.load().map_err(LinuxError::bpf(what))?;
         let maps = &skel.maps;
         let own = |map| MapHandle::try_from(map).map_err(LinuxError::bpf("keep a map"));
         let (frames_map, plane_map) = (own(&maps.fw_frames)?, own(&maps.data_plane)?);
-        let (events, arrays) =
-            (own(&maps.fw_events)?, [own(&maps.fw_on_ack)?, own(&maps.fw_on_timeout)?]);
+        let (events, arrays) = (
+            own(&maps.fw_events)?,
+            [own(&maps.fw_on_ack)?, own(&maps.fw_on_timeout)?],
+        );
 
         let max_flows = usize::try_from(options.max_flows).unwrap_or(usize::MAX);
         let map = |handle: &MapHandle, len| {
@@ -81,7 +92,11 @@ impl Registration {
         };
         let frames = Frames::new(map(&frames_map, layout.size() * max_flows)?, layout.size());
         let page = PlanePage(map(&plane_map, PLANE_PAGE)?);
-        let id = frames_map.info().map_err(LinuxError::bpf("find the frames' map"))?.info.id;
+        let id = frames_map
+            .info()
+            .map_err(LinuxError::bpf("find the frames' map"))?
+            .info
+            .id;
         page.frames_id().store(id, Relaxed);
 
         for (index, (program_name, program)) in (0u32..).zip(request.programs) {
@@ -107,13 +122,26 @@ impl Registration {
         }
         page.heartbeat_us().store(now_us(), Release);
         let mut skel = skel;
-        let link = skel.maps.fw_ops.attach_struct_ops().map_err(|error| match error.kind() {
-            libbpf_rs::ErrorKind::AlreadyExists => {
-                LinuxError::NameTaken { holder: observe::holder(&name), name: name.clone() }
-            }
-            _ => LinuxError::bpf("register the congestion control")(error),
-        })?;
-        Ok(Self { name, layout, frames, page, events, _programs: arrays, _link: link })
+        let link = skel
+            .maps
+            .fw_ops
+            .attach_struct_ops()
+            .map_err(|error| match error.kind() {
+                libbpf_rs::ErrorKind::AlreadyExists => LinuxError::NameTaken {
+                    holder: observe::holder(&name),
+                    name: name.clone(),
+                },
+                _ => LinuxError::bpf("register the congestion control")(error),
+            })?;
+        Ok(Self {
+            name,
+            layout,
+            frames,
+            page,
+            events,
+            _programs: arrays,
+            _link: link,
+        })
     }
 
     /// The kernel's name for it.
@@ -144,11 +172,15 @@ impl Registration {
 /// `fw_` and the algorithm's name, which the kernel keeps in 16 bytes.
 pub(crate) fn kernel_name(algorithm: &str) -> Result<String, LinuxError> {
     let fits = (1..=12).contains(&algorithm.len())
-        && algorithm.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-".contains(&b));
+        && algorithm
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-".contains(&b));
     if fits {
         Ok(format!("fw_{algorithm}"))
     } else {
-        Err(LinuxError::BadName { name: algorithm.to_owned() })
+        Err(LinuxError::BadName {
+            name: algorithm.to_owned(),
+        })
     }
 }
 
@@ -166,8 +198,10 @@ fn prepare(
     open.maps.fw_free.set_max_entries(options.max_flows)?;
     open.maps.fw_events.set_max_entries(options.ring_bytes)?;
     if let Some(constants) = open.maps.rodata_data.as_mut() {
-        let read =
-            request.programs.iter().fold(SignalSet::EMPTY, |all, (_, p)| all.union(p.signals));
+        let read = request
+            .programs
+            .iter()
+            .fold(SignalSet::EMPTY, |all, (_, p)| all.union(p.signals));
         constants.needed_signals = read.bits();
         constants.idle_restart = request.idle_restart;
     }

@@ -62,8 +62,11 @@ impl Session {
         let otherwise = machine_default();
         let mut registrations = Vec::new();
         for hosted in plane.algorithms() {
-            let programs: Vec<_> =
-                hosted.programs().iter().map(|p| (p.name(), p.program())).collect();
+            let programs: Vec<_> = hosted
+                .programs()
+                .iter()
+                .map(|p| (p.name(), p.program()))
+                .collect();
             let request = Request {
                 algorithm: hosted.name(),
                 programs: &programs,
@@ -113,13 +116,19 @@ impl Session {
     /// Flows that found no slot and stay under in-kernel Reno: `Options::max_flows` is too low.
     #[must_use]
     pub fn without_slot(&self) -> u64 {
-        self.registrations.iter().map(|r| u64::from(r.page().without_slot())).sum()
+        self.registrations
+            .iter()
+            .map(|r| u64::from(r.page().without_slot()))
+            .sum()
     }
 
     /// Times that a flow went under in-kernel Reno because the plane was silent.
     #[must_use]
     pub fn fallbacks(&self) -> u64 {
-        self.registrations.iter().map(|r| u64::from(r.page().fallbacks())).sum()
+        self.registrations
+            .iter()
+            .map(|r| u64::from(r.page().fallbacks()))
+            .sum()
     }
 
     /// Runs until `stop` is set.
@@ -140,7 +149,9 @@ impl Session {
                 std::thread::sleep(period.min(wait).min(beat));
                 self.inbox.drain();
             }
-            _ => self.inbox.wait(wait.min(beat).max(Duration::from_millis(1))),
+            _ => self
+                .inbox
+                .wait(wait.min(beat).max(Duration::from_millis(1))),
         }
         let mut batch = std::mem::take(&mut self.batch);
         self.inbox.swap(&mut batch);
@@ -170,8 +181,10 @@ impl Session {
     /// Takes over the connections of planes that had the same names and are gone.
     fn adopt(&mut self) -> Result<(), LinuxError> {
         let orphaned = crate::observe::planes().into_iter().filter(|p| !p.alive);
-        let orphaned: Vec<String> =
-            orphaned.filter(|p| !p.flows.is_empty()).map(|p| p.name).collect();
+        let orphaned: Vec<String> = orphaned
+            .filter(|p| !p.flows.is_empty())
+            .map(|p| p.name)
+            .collect();
         let names: Vec<String> = self.names().map(str::to_owned).collect();
         for name in names.iter().filter(|n| orphaned.contains(n)) {
             let otherwise = self.otherwise.clone();
@@ -211,10 +224,17 @@ impl Session {
 
     /// Tells the plane of the flow in a slot, unless it knows it.
     fn meet(&mut self, algorithm: usize, slot: u32) {
-        let Some(frame) = self.registrations.get(algorithm).and_then(|r| r.frame(slot)) else {
+        let Some(frame) = self
+            .registrations
+            .get(algorithm)
+            .and_then(|r| r.frame(slot))
+        else {
             return;
         };
-        let known = Known { generation: frame.generation(), fallbacks: frame.fallbacks() };
+        let known = Known {
+            generation: frame.generation(),
+            fallbacks: frame.fallbacks(),
+        };
         if frame.state().is_none() {
             return; // closed already: its closing event follows
         }
@@ -226,7 +246,11 @@ impl Session {
             None => self.live += 1,
         }
         let flow = self.flow_id(algorithm, slot, known.generation);
-        self.tell(Event::Created { flow, algorithm, info: &info });
+        self.tell(Event::Created {
+            flow,
+            algorithm,
+            info: &info,
+        });
     }
 
     fn part(&mut self, algorithm: usize, slot: u32, generation: u32) {
@@ -240,8 +264,10 @@ impl Session {
     }
 
     fn tell(&mut self, event: Event<'_>) {
-        let mut stager =
-            Stager { registrations: &self.registrations, max_flows: self.options.max_flows };
+        let mut stager = Stager {
+            registrations: &self.registrations,
+            max_flows: self.options.max_flows,
+        };
         self.plane.on_event(event, &mut stager);
     }
 
@@ -264,7 +290,9 @@ impl Session {
     /// Compares what the plane knows with what the kernel side has.
     fn resync(&mut self, algorithm: usize) {
         for slot in 0..self.registrations[algorithm].page().slots_used() {
-            let Some(frame) = self.registrations[algorithm].frame(slot) else { break };
+            let Some(frame) = self.registrations[algorithm].frame(slot) else {
+                break;
+            };
             let (state, generation, fallbacks) =
                 (frame.state(), frame.generation(), frame.fallbacks());
             let known = *place(&mut self.known[algorithm], slot);
@@ -272,8 +300,10 @@ impl Session {
                 (Some(known), Some(_)) if known.generation == generation => {
                     if known.fallbacks != fallbacks {
                         let info = frame.info(now_us());
-                        *place(&mut self.known[algorithm], slot) =
-                            Some(Known { generation, fallbacks });
+                        *place(&mut self.known[algorithm], slot) = Some(Known {
+                            generation,
+                            fallbacks,
+                        });
                         let flow = self.flow_id(algorithm, slot, generation);
                         self.tell(Event::Resumed { flow, info: &info });
                     }
@@ -291,7 +321,10 @@ impl Session {
     /// Slots of all algorithms in one dense numbering.
     fn flow_id(&self, algorithm: usize, slot: u32, generation: u32) -> FlowId {
         let base = u32::try_from(algorithm).unwrap_or(0) * self.options.max_flows;
-        FlowId { slot: base + slot, generation }
+        FlowId {
+            slot: base + slot,
+            generation,
+        }
     }
 }
 
@@ -305,7 +338,9 @@ impl Drop for Session {
                 let otherwise = self.otherwise.clone();
                 // Nobody is left to tell: connections that cannot be moved go on under the
                 // in-kernel Reno of their own congestion control.
-                let _ = self.mover().and_then(|m| m.walk(Mode::Back, name, &otherwise));
+                let _ = self
+                    .mover()
+                    .and_then(|m| m.walk(Mode::Back, name, &otherwise));
             }
         }
     }
@@ -348,7 +383,9 @@ fn fault_reason(bits: u64) -> &'static str {
 /// The congestion control that new connections get without us.
 fn machine_default() -> String {
     let read = |name: &str| -> io::Result<String> {
-        Ok(fs::read_to_string(format!("/proc/sys/net/ipv4/{name}"))?.trim().to_owned())
+        Ok(fs::read_to_string(format!("/proc/sys/net/ipv4/{name}"))?
+            .trim()
+            .to_owned())
     };
     match read("tcp_congestion_control") {
         Ok(name) if !name.starts_with("fw_") => name,

@@ -15,12 +15,18 @@ pub(crate) struct Shared {
 impl Shared {
     /// Maps `len` bytes of the map for reading and writing.
     pub(crate) fn writable(fd: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
-        Ok(Self { map: MmapOptions::new().len(len).map_raw(fd.as_raw_fd())? })
+        Ok(Self {
+            map: MmapOptions::new().len(len).map_raw(fd.as_raw_fd())?,
+        })
     }
 
     /// Maps `len` bytes of the map for reading alone; the words must not be stored to.
     pub(crate) fn read_only(fd: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
-        Ok(Self { map: MmapOptions::new().len(len).map_raw_read_only(fd.as_raw_fd())? })
+        Ok(Self {
+            map: MmapOptions::new()
+                .len(len)
+                .map_raw_read_only(fd.as_raw_fd())?,
+        })
     }
 
     /// Bytes mapped.
@@ -29,7 +35,10 @@ impl Shared {
     }
 
     fn at(&self, offset: usize, size: usize) -> *mut u8 {
-        assert!(offset.is_multiple_of(size) && offset + size <= self.map.len(), "word in bounds");
+        assert!(
+            offset.is_multiple_of(size) && offset + size <= self.map.len(),
+            "word in bounds"
+        );
         self.map.as_mut_ptr().wrapping_add(offset)
     }
 
@@ -56,13 +65,20 @@ impl Shared {
 
     /// A copy of `N` 32-bit words from that offset on.
     pub(crate) fn words<const N: usize>(&self, offset: usize) -> [u32; N] {
-        std::array::from_fn(|i| self.u32(offset + 4 * i).load(std::sync::atomic::Ordering::Relaxed))
+        std::array::from_fn(|i| {
+            self.u32(offset + 4 * i)
+                .load(std::sync::atomic::Ordering::Relaxed)
+        })
     }
 
     /// A NUL-padded name of `4 × N` bytes.
     pub(crate) fn name<const N: usize>(&self, offset: usize) -> String {
-        let bytes: Vec<u8> =
-            self.words::<N>(offset).into_iter().flat_map(u32::to_ne_bytes).take_while(|b| *b != 0).collect();
+        let bytes: Vec<u8> = self
+            .words::<N>(offset)
+            .into_iter()
+            .flat_map(u32::to_ne_bytes)
+            .take_while(|b| *b != 0)
+            .collect();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 }

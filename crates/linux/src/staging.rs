@@ -37,7 +37,9 @@ pub(crate) fn stage(frame: Frame<'_>, layout: FrameLayout, generation: u32, comm
     }
     if let Some(next) = command.switch {
         program.store(next, Relaxed);
-        frame.u32(frame::STAGE_INSTALL as usize).fetch_add(1, Relaxed);
+        frame
+            .u32(frame::STAGE_INSTALL as usize)
+            .fetch_add(1, Relaxed);
         clear_updates(frame, layout);
     }
     if command.withdraw {
@@ -55,7 +57,9 @@ pub(crate) fn stage(frame: Frame<'_>, layout: FrameLayout, generation: u32, comm
         let at = usize::from(variable);
         if at < layout.capacity() {
             frame.u64(layout.staged_value(at)).store(value, Relaxed);
-            frame.u64(layout.staged_mask() + 8 * (at / 64)).fetch_or(1 << (at % 64), Relaxed);
+            frame
+                .u64(layout.staged_mask() + 8 * (at / 64))
+                .fetch_or(1 << (at % 64), Relaxed);
         }
     }
     sequence.store((begun | 1).wrapping_add(1), Release);

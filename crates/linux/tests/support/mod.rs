@@ -18,7 +18,8 @@ pub fn machine_can() -> bool {
     match probe::probe().require() {
         Ok(()) => true,
         Err(missing) => {
-            let required = std::env::var_os("FAIRWATER_REQUIRE_PRIVILEGED").is_some_and(|v| v == "1");
+            let required =
+                std::env::var_os("FAIRWATER_REQUIRE_PRIVILEGED").is_some_and(|v| v == "1");
             assert!(!required, "{missing}");
             println!("skipped: {missing}");
             false
@@ -30,7 +31,12 @@ pub fn machine_can() -> bool {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Seen {
     New(FlowInfo),
-    Report { time_us: u64, cwnd: u64, rate: u64, fields: Vec<u64> },
+    Report {
+        time_us: u64,
+        cwnd: u64,
+        rate: u64,
+        fields: Vec<u64>,
+    },
     Closed,
 }
 
@@ -56,8 +62,10 @@ impl Recorder {
         fields: &[&str],
         log: &Log,
     ) -> Result<Self, AlgorithmError> {
-        let handles =
-            sources.iter().map(|(n, s)| programs.add(n, s)).collect::<Result<Vec<_>, _>>()?;
+        let handles = sources
+            .iter()
+            .map(|(n, s)| programs.add_checked(n, fairwater_lang::compile(n, s).unwrap().program))
+            .collect();
         Ok(Self {
             name: name.to_owned(),
             fields: fields.iter().map(|f| (*f).to_owned()).collect(),
@@ -98,8 +106,16 @@ impl Algorithm for Recorder {
 
 impl Flow for RecorderFlow {
     fn on_report(&mut self, report: &Report<'_>, control: &mut Control<'_>) {
-        let at = self.ids.iter().position(|id| *id == report.program()).unwrap();
-        let fields = self.fields[at].iter().flatten().filter_map(|f| report.get(*f)).collect();
+        let at = self
+            .ids
+            .iter()
+            .position(|id| *id == report.program())
+            .unwrap();
+        let fields = self.fields[at]
+            .iter()
+            .flatten()
+            .filter_map(|f| report.get(*f))
+            .collect();
         self.log.lock().unwrap().push(Seen::Report {
             time_us: report.time_us(),
             cwnd: report.cwnd(),
@@ -136,7 +152,10 @@ impl Running {
         options: Options,
         at_once: impl FnOnce(&mut Session) + Send + 'static,
     ) -> Result<Self, LinuxError> {
-        let (stop, paused) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let (stop, paused) = (
+            Arc::new(AtomicBool::new(false)),
+            Arc::new(AtomicBool::new(false)),
+        );
         let (tell, told) = mpsc::channel();
         let (stopping, pausing) = (Arc::clone(&stop), Arc::clone(&paused));
         let thread = std::thread::spawn(move || {
@@ -163,7 +182,11 @@ impl Running {
             notices
         });
         told.recv().unwrap()?;
-        Ok(Self { stop, paused, thread: Some(thread) })
+        Ok(Self {
+            stop,
+            paused,
+            thread: Some(thread),
+        })
     }
 
     /// Ends the session; yields the plane's notices.
@@ -251,7 +274,10 @@ impl Connection {
 pub fn eventually(what: &str, condition: impl Fn() -> bool) {
     let start = Instant::now();
     while !condition() {
-        assert!(start.elapsed() < Duration::from_secs(10), "never happened: {what}");
+        assert!(
+            start.elapsed() < Duration::from_secs(10),
+            "never happened: {what}"
+        );
         std::thread::sleep(Duration::from_millis(2));
     }
 }
