@@ -1,0 +1,78 @@
+//! `fairwater check`.
+
+mod ebpf;
+mod json;
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::PathBuf;
+
+use fairwater_lang::{Compiled, bounds};
+
+use crate::failure::Failure;
+use crate::output;
+use json::Document;
+
+const EXAMPLES: &str = "\
+Examples:
+  fairwater check aimd.ccp
+  fairwater check --json aimd.ccp | jq '.program.signals'
+  echo '(def (Report (acked 0))) (when true (report))' | fairwater check -
+
+The errors of a program are shown all at once, with exit code 2. The eBPF is the program's own:
+r6 points to the flow's frame, and a datapath adds what puts cwnd and rate into force and sends
+the report.";
+
+/// Check a datapath program; show it typed, and its eBPF
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The program's source; `-` is standard input
+    file: PathBuf,
+    /// Print JSON on standard output: errors, warnings, and the program if it is sound
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let name = args.file.display().to_string();
+    let source = read(args).map_err(|source| Failure::BadInput(format!("{name}: {source}")))?;
+    let Compiled { program, warnings } = match fairwater_lang::compile(&name, &source) {
+        Ok(compiled) => compiled,
+        Err(errors) => {
+            anstream::eprint!("{}", errors.render(true));
+            if args.json {
+                output::json(&Document::refused(&name, &errors))?;
+            }
+            return Err(Failure::Diagnosed);
+        }
+    };
+    anstream::eprint!("{}", warnings.render(true));
+    let ebpf = ebpf::listing_of(&program)
+        .map_err(|error| Failure::BadInput(format!("{name}: {error}")))?;
+    if args.json {
+        output::json(&Document::sound(&name, &warnings, &program, &ebpf))
+    } else {
+        output::print(format!("{program}ebpf\n{ebpf}"))
+    }
+}
+
+/// The source, cut off beyond the most that the compiler takes, so that it can say so.
+fn read(args: &Args) -> io::Result<String> {
+    let input: Box<dyn Read> = match args.file.to_str() {
+        Some("-") => Box::new(io::stdin()),
+        _ => Box::new(File::open(&args.file)?),
+    };
+    let most = u64::try_from(bounds::MAX_SOURCE)
+        .unwrap_or(u64::MAX)
+        .saturating_add(1);
+    let mut bytes = Vec::new();
+    input.take(most).read_to_end(&mut bytes)?;
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("byte {at} is not UTF-8 text"),
+        )
+    })
+}
