@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{check, completions, man};
+use crate::commands::{algorithms, check, completions, man};
 use crate::failure::Failure;
 
 /// A congestion control plane: write the algorithm once, run it anywhere packets are sent.
@@ -24,6 +24,7 @@ Exit codes:
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Check(check::Args),
+    Algorithms(algorithms::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -32,6 +33,7 @@ impl Command {
     pub(crate) fn run(self) -> Result<(), Failure> {
         match self {
             Self::Check(args) => check::run(&args),
+            Self::Algorithms(args) => algorithms::run(&args),
             Self::Completions(args) => completions::run(&args),
             Self::Man(args) => man::run(&args),
         }
