@@ -5,12 +5,14 @@
 //! datapath that has the signals its programs read.
 
 mod constant;
+mod cubic;
 mod registry;
 mod reno;
 mod spec;
 mod window;
 
 pub use constant::{Constant, ConstantConfig};
+pub use cubic::{Cubic, CubicConfig};
 pub use registry::{Choice, Entry, all, by_spec};
 pub use reno::{Reno, RenoConfig};
 pub use spec::{Parameter, SpecError};

@@ -3,7 +3,9 @@
 use fairwater_plane::{Algorithm, AlgorithmError, Programs};
 
 use crate::spec::{Parameter, Settings, SpecError, nearest};
-use crate::{Constant, ConstantConfig, Reno, RenoConfig, constant, reno};
+use crate::{
+    Constant, ConstantConfig, Cubic, CubicConfig, Reno, RenoConfig, constant, cubic, reno,
+};
 
 /// An algorithm that this crate has.
 #[derive(Debug, Clone, Copy)]
@@ -20,6 +22,7 @@ pub struct Entry {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Config {
     Constant(ConstantConfig),
+    Cubic(CubicConfig),
     Reno(RenoConfig),
 }
 
@@ -29,6 +32,12 @@ const ALL: &[Entry] = &[
         summary: "a fixed congestion window, a fixed rate, or both",
         parameters: constant::PARAMETERS,
         parse: |s| Config::Constant(ConstantConfig::from_settings(s)),
+    },
+    Entry {
+        name: "cubic",
+        summary: "CUBIC (RFC 9438), with HyStart++ (RFC 9406)",
+        parameters: cubic::PARAMETERS,
+        parse: |s| Config::Cubic(CubicConfig::from_settings(s)),
     },
     Entry {
         name: "reno",
@@ -74,6 +83,7 @@ impl Choice {
     pub fn build(&self, programs: &mut Programs) -> Result<Box<dyn Algorithm>, AlgorithmError> {
         Ok(match self.config {
             Config::Constant(config) => Box::new(Constant::new(programs, config)?),
+            Config::Cubic(config) => Box::new(Cubic::new(programs, config)?),
             Config::Reno(config) => Box::new(Reno::new(programs, config)?),
         })
     }

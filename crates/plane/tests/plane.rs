@@ -1,5 +1,7 @@
 //! What a plane does with events, at its public seam.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod support;
 
 use std::sync::{Arc, Mutex};
