@@ -1,0 +1,122 @@
+//! What to run.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::time::Duration;
+
+use fairwater_net::{Capacity, DeliveryTrace, LinkSpec};
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::emulator::MAX_FLOWS;
+use crate::error::LabError;
+use crate::preflight;
+use crate::traffic::Traffic;
+
+/// Who sends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Contender {
+    /// What to call it: `cubic`, `kernel:cubic`.
+    pub label: String,
+    /// The kernel's name of its congestion control, which must be there when the run starts:
+    /// `cubic`, `fw_cubic`.
+    pub congestion_control: String,
+}
+
+/// Contenders on a link.
+#[derive(Debug, Clone)]
+pub struct Experiment {
+    /// The link.
+    pub link: LinkSpec,
+    /// How long each run lasts.
+    pub duration: Duration,
+    /// Who sends, one flow each.
+    pub contenders: Vec<Contender>,
+    /// Whether they share the link, or have it alone in turn.
+    pub together: bool,
+    /// Whether they send over IPv6.
+    pub ipv6: bool,
+    /// What sends.
+    pub traffic: Traffic,
+    /// How often a run is tried that the machine disturbs; at least 1.
+    pub tries: u32,
+}
+
+impl Experiment {
+    /// Runs of 30 s, alone, over IPv4 by iperf3, tried 3 times.
+    pub fn new(link: LinkSpec, contenders: Vec<Contender>) -> Self {
+        Experiment {
+            link,
+            duration: Duration::from_secs(30),
+            contenders,
+            together: false,
+            ipv6: false,
+            traffic: Traffic::default(),
+            tries: 3,
+        }
+    }
+
+    /// Checks everything that can be checked before anything is started, and reads the trace if
+    /// the link has one.
+    ///
+    /// # Errors
+    /// What would keep it from running: a trace that is not there or malformed, an unknown
+    /// congestion control, a machine that lacks something.
+    pub fn check(&self) -> Result<Capacity, LabError> {
+        if !(Duration::from_secs(1)..=Duration::from_secs(86_400)).contains(&self.duration) {
+            return Err(LabError::Duration {
+                asked: self.duration,
+            });
+        }
+        if self.contenders.is_empty() {
+            return Err(LabError::NoContender);
+        }
+        if self.together && self.contenders.len() > MAX_FLOWS {
+            return Err(LabError::TooManyContenders {
+                asked: self.contenders.len(),
+                most: MAX_FLOWS,
+            });
+        }
+        let capacity = self.link.capacity.load(read_trace)?;
+        preflight::require(self.traffic).map_err(LabError::Missing)?;
+        for contender in &self.contenders {
+            has_congestion_control(&contender.congestion_control)?;
+        }
+        Ok(capacity)
+    }
+}
+
+fn read_trace(name: &str) -> Result<DeliveryTrace, LabError> {
+    let text = fs::read_to_string(name).map_err(|source| LabError::TraceFile {
+        name: name.to_owned(),
+        source,
+    })?;
+    DeliveryTrace::parse(&text).map_err(|source| LabError::Trace {
+        name: name.to_owned(),
+        source,
+    })
+}
+
+/// Asks the kernel, which loads a module if that is what it takes.
+fn has_congestion_control(name: &str) -> Result<(), LabError> {
+    let asked = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))
+        .and_then(|socket| socket.set_tcp_congestion(name.as_bytes()));
+    match asked {
+        Ok(()) => Ok(()),
+        Err(error) if is_unknown(&error) => Err(LabError::UnknownCongestionControl {
+            name: name.to_owned(),
+            available: fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control")
+                .map_err(LabError::system("list the kernel's congestion controls"))?
+                .split_whitespace()
+                .map(str::to_owned)
+                .collect(),
+        }),
+        Err(source) => Err(LabError::System {
+            doing: "set a socket's congestion control",
+            source,
+        }),
+    }
+}
+
+fn is_unknown(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidInput)
+}

@@ -1,0 +1,159 @@
+//! The two hosts of a path: `sender` and `receiver`, each a namespace with one TUN device. The
+//! router between them is the [emulator](crate::emulator), which holds the devices' other ends.
+
+use std::fs;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::OwnedFd;
+
+use netlink_packet_route::address::{
+    AddressAttribute, AddressFlags, AddressHeaderFlags, AddressMessage,
+};
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+use netlink_packet_route::route::{
+    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
+};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use netlink_sys::protocols::NETLINK_ROUTE;
+
+use crate::namespace::Namespace;
+use crate::netlink::Netlink;
+use crate::tun;
+
+/// Two hosts, and the network's ends of their devices.
+#[derive(Debug)]
+pub(crate) struct Path {
+    /// The host that sends.
+    pub(crate) sender: Namespace,
+    /// The host that receives.
+    pub(crate) receiver: Namespace,
+    /// The receiver's address.
+    pub(crate) receiver_address: IpAddr,
+    pub(crate) sender_device: OwnedFd,
+    pub(crate) receiver_device: OwnedFd,
+}
+
+/// Largest IP packet, bytes.
+const MTU: u32 = 1500;
+
+/// Packets a device holds for the emulator. A drop there would be a drop in the sending host,
+/// which TCP answers otherwise than one in the network, so there is room for any window.
+const DEVICE_QUEUE_PACKETS: u32 = 20_000;
+
+/// What is set in each namespace, under `/proc/sys/net`, and why.
+const SYSCTLS: [(&str, &str); 4] = [
+    // The names an algorithm is compared under are set per socket; a socket starts under the
+    // one algorithm that every kernel has, not under the machine's default, whose pacing would
+    // outlive it.
+    ("ipv4/tcp_congestion_control", "reno"),
+    // No flow starts with what another measured.
+    ("ipv4/tcp_no_metrics_save", "1"),
+    // Buffers grow to 64 MiB, so that the congestion window, not these, is the limit.
+    ("ipv4/tcp_rmem", "4096 131072 67108864"),
+    ("ipv4/tcp_wmem", "4096 65536 67108864"),
+];
+
+impl Path {
+    /// Makes the hosts, with IPv4 addresses, or IPv6 ones.
+    ///
+    /// # Errors
+    /// Those of the kernel, for want of `CAP_SYS_ADMIN`, `CAP_NET_ADMIN` or `/dev/net/tun`.
+    pub(crate) fn new(ipv6: bool) -> io::Result<Self> {
+        let (sender_address, receiver_address) = if ipv6 {
+            (
+                IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1)),
+                IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 1, 0, 0, 0, 1)),
+            )
+        } else {
+            (
+                IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)),
+                IpAddr::V4(Ipv4Addr::new(10, 0, 1, 1)),
+            )
+        };
+        let (sender, sender_device) = host(sender_address)?;
+        let (receiver, receiver_device) = host(receiver_address)?;
+        Ok(Path {
+            sender,
+            receiver,
+            receiver_address,
+            sender_device,
+            receiver_device,
+        })
+    }
+}
+
+/// A namespace with a device that has `address` and carries everything else.
+fn host(address: IpAddr) -> io::Result<(Namespace, OwnedFd)> {
+    let namespace = Namespace::new()?;
+    let device = namespace.inside(|| -> io::Result<OwnedFd> {
+        for (name, value) in SYSCTLS {
+            fs::write(format!("/proc/sys/net/{name}"), value)?;
+        }
+        // Packets of neighbour discovery would count on the link of an IPv4 run. A kernel
+        // without IPv6 has nothing to turn off.
+        let disable_ipv6 = "/proc/sys/net/ipv6/conf/default/disable_ipv6";
+        match address {
+            IpAddr::V4(_) if !fs::exists(disable_ipv6)? => {}
+            IpAddr::V4(_) => fs::write(disable_ipv6, "1")?,
+            IpAddr::V6(_) => fs::write(disable_ipv6, "0")?,
+        }
+        let device = tun::create()?;
+        configure(address)?;
+        Ok(device)
+    })??;
+    Ok((namespace, device))
+}
+
+fn configure(address: IpAddr) -> io::Result<()> {
+    let index = rustix::net::netdevice::name_to_index(
+        rustix::net::socket(
+            rustix::net::AddressFamily::INET,
+            rustix::net::SocketType::DGRAM,
+            None,
+        )?,
+        tun::DEVICE,
+    )?;
+    let mut netlink = Netlink::new(NETLINK_ROUTE)?;
+
+    let mut link = LinkMessage::default();
+    link.header.index = index;
+    link.header.flags = LinkFlags::Up;
+    link.header.change_mask = LinkFlags::Up;
+    link.attributes = vec![
+        LinkAttribute::Mtu(MTU),
+        LinkAttribute::TxQueueLen(DEVICE_QUEUE_PACKETS),
+    ];
+    netlink.change(RouteNetlinkMessage::SetLink(link))?;
+
+    let (family, prefix_len, anywhere) = match address {
+        IpAddr::V4(_) => (AddressFamily::Inet, 32, IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
+        IpAddr::V6(_) => (AddressFamily::Inet6, 128, IpAddr::V6(Ipv6Addr::UNSPECIFIED)),
+    };
+    let mut own = AddressMessage::default();
+    own.header.family = family;
+    own.header.prefix_len = prefix_len;
+    own.header.index = index;
+    // Nobody else is there to have the address: usable at once.
+    own.header.flags = AddressHeaderFlags::Nodad;
+    own.attributes = vec![
+        AddressAttribute::Local(address),
+        AddressAttribute::Address(address),
+        AddressAttribute::Flags(AddressFlags::Nodad),
+    ];
+    netlink.change(RouteNetlinkMessage::NewAddress(own))?;
+
+    let mut route = RouteMessage::default();
+    route.header = RouteHeader {
+        address_family: family,
+        table: RouteHeader::RT_TABLE_MAIN,
+        protocol: RouteProtocol::Static,
+        scope: RouteScope::Universe,
+        kind: RouteType::Unicast,
+        ..RouteHeader::default()
+    };
+    route.attributes = vec![
+        RouteAttribute::Destination(RouteAddress::from(anywhere)),
+        RouteAttribute::Oif(index),
+    ];
+    netlink.change(RouteNetlinkMessage::NewRoute(route))
+}

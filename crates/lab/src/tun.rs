@@ -1,0 +1,39 @@
+//! TUN devices: one end is a network interface, the other is this process.
+
+use std::ffi::c_char;
+use std::io;
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::ioctl::{self, Updater};
+
+/// The name of the device in each namespace.
+pub(crate) const DEVICE: &str = "fw0";
+
+/// Makes a TUN device in the calling thread's network namespace. It carries bare IP packets, one
+/// per read and write, with no offloads; reads do not block. It is gone when the descriptor is
+/// closed.
+///
+/// # Errors
+/// Those of opening `/dev/net/tun` and of `TUNSETIFF`.
+pub(crate) fn create() -> io::Result<OwnedFd> {
+    let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let fd = rustix::fs::open("/dev/net/tun", flags, Mode::empty())?;
+    let mut name: [c_char; libc::IFNAMSIZ] = [0; libc::IFNAMSIZ];
+    for (to, from) in name.iter_mut().zip(DEVICE.bytes()) {
+        *to = from as c_char;
+    }
+    let mut request = libc::ifreq {
+        ifr_name: name,
+        ifr_ifru: libc::__c_anonymous_ifr_ifru {
+            ifru_flags: (libc::IFF_TUN | libc::IFF_NO_PI) as i16,
+        },
+    };
+    #[expect(unsafe_code, reason = "rustix has no typed form of TUNSETIFF")]
+    // SAFETY: TUNSETIFF reads and writes one `ifreq`, which is what it is given.
+    unsafe {
+        let set = Updater::<{ libc::TUNSETIFF as ioctl::Opcode }, libc::ifreq>::new(&mut request);
+        ioctl::ioctl(&fd, set)?;
+    }
+    Ok(fd)
+}
