@@ -11,6 +11,7 @@ mod fold;
 mod generate;
 mod host;
 mod insn;
+mod layout;
 mod stage;
 mod text;
 

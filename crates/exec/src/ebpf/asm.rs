@@ -4,6 +4,7 @@ use super::insn::{
     Alu, CALL, Cond, EXIT, Insn, JA, MODE_ATOMIC, MODE_IMM, MODE_MEM, MOV, Operand, PSEUDO_MAP_FD,
     PSEUDO_MAP_VALUE, Reg, SRC_REG, Size, class,
 };
+use super::layout;
 
 /// The most instructions that the kernel takes in one program (`BPF_MAXINSNS` for the
 /// privileged, `BPF_COMPLEXITY_LIMIT_INSNS`).
@@ -146,7 +147,7 @@ impl Asm {
         self.raw(Insn::new(class::JMP | EXIT, Reg::R0, 0, 0, 0));
     }
 
-    /// Resolves the jumps.
+    /// Resolves the jumps, and leaves out what cannot be reached: the kernel refuses such code.
     ///
     /// A jump whose displacement does not fit 16 bits goes by a 32-bit one (Linux ≥ 6.6).
     ///
@@ -158,25 +159,7 @@ impl Asm {
             let target = self.bound.get(label).copied().flatten();
             targets[at] = Some(target.ok_or(AsmError::Unbound { at })?);
         }
-        let far = Far::among(&self.insns, &targets);
-        let mut code = Vec::with_capacity(self.insns.len());
-        for (at, (&insn, &target)) in self.insns.iter().zip(&targets).enumerate() {
-            let Some(target) = target else {
-                code.push(insn);
-                continue;
-            };
-            if far.is[at] {
-                if !is_unconditional(insn) {
-                    code.push(Insn { off: 1, ..insn });
-                    code.push(Insn::new(class::JMP | JA, Reg::R0, 0, 1, 0));
-                }
-                let imm = displacement(code.len(), far.address[target]) as i32;
-                code.push(Insn::new(class::JMP32 | JA, Reg::R0, 0, 0, imm));
-            } else {
-                let off = displacement(code.len(), far.address[target]) as i16;
-                code.push(Insn { off, ..insn });
-            }
-        }
+        let code = layout::lay_out(&self.insns, &targets);
         match code.len() {
             len if len > MAX_INSNS => Err(AsmError::TooLong { len }),
             _ => Ok(code),
@@ -199,47 +182,4 @@ impl Asm {
             ..Insn::default()
         });
     }
-}
-
-/// Which jumps are too far for 16 bits, and where every instruction lands when those are made
-/// long.
-struct Far {
-    is: Vec<bool>,
-    address: Vec<usize>,
-}
-
-impl Far {
-    fn among(insns: &[Insn], targets: &[Option<usize>]) -> Self {
-        let mut is = vec![false; insns.len()];
-        loop {
-            let mut address = Vec::with_capacity(insns.len() + 1);
-            let mut next = 0;
-            for (&insn, &far) in insns.iter().zip(&is) {
-                address.push(next);
-                next += if far && !is_unconditional(insn) { 3 } else { 1 };
-            }
-            address.push(next);
-            let mut grew = false;
-            for (at, target) in targets.iter().enumerate() {
-                let Some(target) = *target else { continue };
-                let reach = displacement(address[at], address[target]);
-                if !is[at] && i16::try_from(reach).is_err() {
-                    is[at] = true;
-                    grew = true;
-                }
-            }
-            if !grew {
-                return Self { is, address };
-            }
-        }
-    }
-}
-
-const fn is_unconditional(jump: Insn) -> bool {
-    jump.code == class::JMP | JA
-}
-
-/// Slots from the one after `at` to `target`.
-const fn displacement(at: usize, target: usize) -> isize {
-    target.cast_signed() - at.cast_signed() - 1
 }

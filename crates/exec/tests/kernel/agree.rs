@@ -1,26 +1,37 @@
 //! Runs a stream through the interpreter and the kernel and compares all that can be seen.
 
 use crate::harness::{Flow, Seen};
-use fairwater_exec::interp::{Input, Machine};
+use fairwater_exec::interp::{Input, Machine, Stage};
 use fairwater_lang::{Program, Signal};
 
-/// What differs, if anything does.
+/// What differs, if anything does. The first program runs first.
+///
+/// A program that is stopped is seen to do nothing in the next invocation, and then starts
+/// afresh.
 pub(crate) fn agree(programs: &[&Program], stream: &[Input<'_, '_>]) -> Result<(), String> {
     let mut flow = Flow::new(programs)?;
     let mut machine = Machine::new(programs[0], 0);
+    let mut start = Some(programs[0]);
     let mut reports = 0;
     for (i, input) in stream.iter().enumerate() {
+        let mut input = input.clone();
+        let mut stage = input.stage.cloned();
+        if let Some(program) = start.take() {
+            let stage = stage.get_or_insert_with(Stage::default);
+            stage.switch = stage.switch.or(Some(program));
+        }
         let was_stopped = machine.fault().is_some();
-        let outcome = machine.invoke(input);
+        if let Some(stage) = &mut stage
+            && was_stopped
+        {
+            stage.switch = None;
+        }
+        input.stage = stage.as_ref();
+        let outcome = machine.invoke(&input);
         let report = outcome.report.map(|fields| {
             reports += 1;
-            (
-                input.signals[Signal::Now as usize],
-                outcome.cwnd,
-                outcome.rate,
-                reports,
-                fields,
-            )
+            let now = input.signals[Signal::Now as usize];
+            (now, outcome.cwnd, outcome.rate, reports, fields)
         });
         let expected = Seen {
             cwnd: outcome.cwnd,
@@ -35,11 +46,16 @@ pub(crate) fn agree(programs: &[&Program], stream: &[Input<'_, '_>]) -> Result<(
             variables: machine.variables().to_vec(),
             timer_zero: machine.timer_zero(),
         };
-        let seen = flow.invoke(input)?;
+        let seen = flow.invoke(&input)?;
         if seen != expected {
             return Err(format!(
-                "invocation {i}:\nkernel   {seen:?}\nexpected {expected:?}"
+                "invocation {i}, {input:?}:\nkernel   {seen:?}\nexpected {expected:?}"
             ));
+        }
+        if was_stopped {
+            flow.revive();
+            machine = Machine::new(machine.program(), 0);
+            start = Some(machine.program());
         }
     }
     Ok(())

@@ -178,7 +178,7 @@ impl Loaded {
         match load(&mut []) {
             Ok(fd) => Ok(Self(owned(fd))),
             Err(error) => {
-                let mut log = vec![0; 1 << 24];
+                let mut log = vec![0; 1 << 18];
                 let _ = load(&mut log);
                 let text = String::from_utf8_lossy(&log);
                 let lines: Vec<_> = text.trim_end_matches('\0').lines().collect();

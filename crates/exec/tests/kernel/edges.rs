@@ -1,81 +1,229 @@
-//! Hand-written programs whose behaviour is known, in both backends.
+//! Programs and values at the edges of the language, in both backends.
 
 use crate::agree::agree;
 use crate::harness::gate;
 use fairwater_exec::interp::{Input, Stage};
-use fairwater_lang::{
-    Binary, Comparison, Event, Expr, Place, Program, Scope, Signal, SignalSet, Stmt, Type, VarId,
-    Variable,
-};
+use fairwater_lang::{Program, Scope, Signal, compile};
 
-fn figure_2() -> Program {
-    let variable = |name: &str| Variable {
-        name: name.into(),
-        scope: Scope::Report,
-        volatile: true,
-        ty: Type::Num,
-        init: 0,
-    };
-    let add = |i, signal| {
-        let place = Place::Var(VarId(i));
-        Stmt::Assign(
-            place,
-            Expr::Binary(
-                Binary::Add,
-                Box::new(Expr::Place(place)),
-                Box::new(Expr::Signal(signal)),
-            ),
-        )
-    };
-    Program {
-        variables: vec![variable("acked"), variable("lost")],
-        events: vec![
-            Event {
-                prelude: vec![],
-                condition: Expr::Const(1, Type::Bool),
-                body: vec![
-                    add(0, Signal::BytesAcked),
-                    add(1, Signal::LostPkts),
-                    Stmt::Fallthrough,
-                ],
-            },
-            Event {
-                prelude: vec![],
-                condition: Expr::Compare(
-                    Comparison::Gt,
-                    Box::new(Expr::Place(Place::Var(VarId(1)))),
-                    Box::new(Expr::Const(0, Type::Num)),
-                ),
-                body: vec![Stmt::Report],
-            },
-        ],
-        signals: SignalSet::ALL,
-    }
+pub(crate) const EDGES: [u64; 16] = [
+    0,
+    1,
+    2,
+    9,
+    10,
+    1448,
+    (1 << 31) - 1,
+    1 << 31,
+    (1 << 32) - 1,
+    1 << 32,
+    (1 << 60) - 1,
+    1 << 60,
+    (1 << 63) - 1,
+    1 << 63,
+    u64::MAX - 1,
+    u64::MAX,
+];
+
+fn program(source: &str) -> Program {
+    compile("edges.ccp", source)
+        .map_err(|errors| errors.render(false))
+        .unwrap()
+        .program
 }
 
-#[test]
-fn figure_2_counts_and_reports_on_loss() {
-    if gate().is_none() {
-        return;
+fn signals(pairs: &[(Signal, u64)]) -> [u64; Signal::ALL.len()] {
+    let mut signals = [0; Signal::ALL.len()];
+    for &(signal, value) in pairs {
+        signals[signal as usize] = value;
     }
-    let program = figure_2();
+    signals
+}
+
+/// Agrees on a program that reads its operands from two signals, for every pair of edge values.
+fn agree_on_all_pairs(source: &str) {
+    let program = program(source);
     let start = Stage {
         switch: Some(&program),
         ..Stage::default()
     };
-    let stream: Vec<_> = (0..20_u64)
-        .map(|i| {
-            let mut signals = [0; Signal::ALL.len()];
-            signals[Signal::BytesAcked as usize] = 1448 * i;
-            signals[Signal::LostPkts as usize] = u64::from(i % 7 == 3);
-            signals[Signal::Now as usize] = 1000 + i;
-            Input {
-                signals,
-                cwnd: 14480,
-                rate: 0,
-                stage: (i == 0).then_some(&start),
-            }
+    let stream: Vec<_> = EDGES
+        .iter()
+        .flat_map(|&a| EDGES.iter().map(move |&b| (a, b)))
+        .map(|(a, b)| Input {
+            signals: signals(&[(Signal::BytesAcked, a), (Signal::BytesPending, b)]),
+            cwnd: 14480,
+            rate: 0,
+            stage: Some(&start),
         })
         .collect();
-    agree(&[&program], &stream).unwrap();
+    if let Err(difference) = agree(&[&program], &stream) {
+        panic!("{source}\n{difference}");
+    }
+}
+
+#[test]
+fn every_operator_agrees_on_every_pair_of_edge_values() {
+    if gate().is_none() {
+        return;
+    }
+    let (a, b) = ("Ack.bytes_acked", "Flow.bytes_pending");
+    for form in [
+        "(+ a b)",
+        "(- a b)",
+        "(* a b)",
+        "(/ a b)",
+        "(min a b)",
+        "(max a b)",
+        "(wrapped_max a b)",
+        "(* 1.25 a)",
+        "(* 0.75 a)",
+        "(* 2147483647.5 a)",
+        "(* 0.0000000004 a)",
+        "(* 0.3333333 a)",
+        "(/ a 1.25)",
+        "(/ a 0.25)",
+        "(* 0.5 (+ a b))",
+        "(if (< a b) a b)",
+        "(if (>= a b) (+ a 1) (- b 1))",
+        "(if (== (min a b) a) 1 2)",
+        "(+ (* a b) (* b a))",
+        "(- (+ a b) (- b a))",
+        "(* (- a b) (+ b a))",
+        "(/ (* a b) (- a 1))",
+        "(min (+ a 1) (max (- b 1) (* a 2)))",
+        "(wrapped_max (+ a b) (- b a))",
+    ] {
+        let form = form
+            .replace(" a", &format!(" {a}"))
+            .replace(" b", &format!(" {b}"));
+        agree_on_all_pairs(&format!(
+            "(def (Report (x 0))) (when true (:= Report.x {form}) (report))"
+        ));
+    }
+    for compared in ["==", "!=", "<", "<=", ">", ">="] {
+        agree_on_all_pairs(&format!(
+            "(def (Report (x false) (y 0)))
+             (when true (:= Report.x ({compared} {a} {b})) (fallthrough))
+             (when ({compared} (+ {a} 1) {b}) (:= Report.y 1) (fallthrough))
+             (when (! ({compared} {a} {b})) (:= Report.y (+ Report.y 2)) (report))"
+        ));
+    }
+}
+
+#[test]
+fn every_operator_agrees_on_constants_at_the_edges() {
+    if gate().is_none() {
+        return;
+    }
+    for constant in EDGES {
+        let forms = ["+", "-", "*", "/", "min", "max", "wrapped_max"].map(|op| {
+            format!(
+                "(:= Report.x (+ Report.x ({op} Ack.bytes_acked {constant})))
+                 (:= Report.y (max Report.y ({op} {constant} Flow.bytes_pending)))"
+            )
+        });
+        agree_on_all_pairs(&format!(
+            "(def (Report (x {constant}) (y 0) (z 0)))
+             (when (>= Ack.bytes_acked {constant}) {} (report) (fallthrough))
+             (when (== {constant} Flow.bytes_pending) (:= Report.z {constant}) (report))",
+            forms.join("\n")
+        ));
+    }
+}
+
+#[test]
+fn the_average_agrees_for_every_kind_of_weight() {
+    if gate().is_none() {
+        return;
+    }
+    for weight in [
+        "0",
+        "1",
+        "8",
+        "10",
+        "11",
+        "5000000000",
+        "+infinity",
+        "Ack.packets_acked",
+    ] {
+        agree_on_all_pairs(&format!(
+            "(def (Report (x 0) (y 0)))
+             (when true
+               (:= Report.x Ack.bytes_acked)
+               (:= Report.x (ewma {weight} Flow.bytes_pending))
+               (:= Report.y (+ 1 (ewma {weight} (* Ack.bytes_acked Report.x))))
+               (report))"
+        ));
+    }
+}
+
+#[test]
+fn controls_beyond_belief_stop_the_program() {
+    if gate().is_none() {
+        return;
+    }
+    agree_on_all_pairs(
+        "(def (Report (x 0)))
+         (when true (:= Cwnd Ack.bytes_acked) (:= Rate Flow.bytes_pending) (report))",
+    );
+}
+
+#[test]
+fn a_stage_sets_only_what_it_may() {
+    if gate().is_none() {
+        return;
+    }
+    let first = program(
+        "(def (Report (volatile r 7)) (c 1) (volatile v 2) (b false))
+         (when b (:= Report.r c) (report) (fallthrough))
+         (when (> Micros 5) (:= Cwnd (+ Cwnd v)) (reset))",
+    );
+    let second = program("(def (c 9)) (when (== Cwnd c) (:= Rate (* Cwnd c)) (report))");
+    let all = |value: u64| Stage {
+        updates: (0..70).map(|i| (fairwater_lang::VarId(i), value)).collect(),
+        ..Stage::default()
+    };
+    let stages = [
+        Stage {
+            switch: Some(&first),
+            ..Stage::default()
+        },
+        all(1),
+        Stage {
+            cwnd: Some(9),
+            ..all(2)
+        },
+        Stage {
+            switch: Some(&second),
+            cwnd: Some(9),
+            rate: Some(1),
+            ..Stage::default()
+        },
+        Stage {
+            rate: Some(0),
+            ..all(5)
+        },
+        Stage {
+            switch: Some(&first),
+            ..all(u64::MAX)
+        },
+        Stage {
+            switch: Some(&first),
+            ..Stage::default()
+        },
+        Stage {
+            cwnd: Some(0),
+            ..Stage::default()
+        },
+    ];
+    let stream: Vec<_> = (0..40)
+        .map(|i| Input {
+            signals: signals(&[(Signal::Now, 3 * i as u64)]),
+            cwnd: 10,
+            rate: 3,
+            stage: if i % 5 == 0 { stages.get(i / 5) } else { None },
+        })
+        .collect();
+    agree(&[&first, &second], &stream).unwrap();
+    assert!(first.variable(Scope::Control, "b").is_some());
 }

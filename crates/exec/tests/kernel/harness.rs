@@ -179,12 +179,9 @@ impl<'p> Flow<'p> {
         Ok(self.see())
     }
 
-    /// Runs the program as the frame stands; the mean duration of `repeat` invocations, ns.
-    pub(crate) fn time(&self, repeat: u32) -> Result<u32, String> {
-        self.programs[self.running]
-            .1
-            .run(repeat)
-            .map_err(|e| e.to_string())
+    /// Lets a stopped program run again.
+    pub(crate) fn revive(&self) {
+        self.frame.write_u32(frame::FAULT as usize, 0);
     }
 
     fn stage(&mut self, input: &Input<'_, 'p>) -> Result<(), String> {

@@ -4,3 +4,4 @@ mod agree;
 mod bpf;
 mod edges;
 mod harness;
+mod random;

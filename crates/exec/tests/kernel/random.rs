@@ -1,0 +1,171 @@
+//! Random programs over random streams, in both backends.
+
+use crate::agree::agree;
+use crate::edges::EDGES;
+use crate::harness::gate;
+use fairwater_exec::interp::{Input, Stage};
+use fairwater_lang::{Program, Signal, VarId, compile};
+use proptest::collection::vec;
+use proptest::option::of;
+use proptest::prelude::*;
+use proptest::sample::select;
+use std::fmt;
+
+/// A stage whose programs are known by index.
+#[derive(Debug, Clone)]
+struct StagePlan {
+    switch: Option<usize>,
+    cwnd: Option<u64>,
+    rate: Option<u64>,
+    updates: Vec<(u16, u64)>,
+}
+
+#[derive(Clone)]
+struct Step {
+    signals: [u64; Signal::ALL.len()],
+    cwnd: u64,
+    rate: u64,
+    stage: Option<StagePlan>,
+}
+
+impl fmt::Debug for Step {
+    /// On one line: a stream has many.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            signals,
+            cwnd,
+            rate,
+            stage,
+        } = self;
+        write!(
+            f,
+            "signals {signals:?} cwnd {cwnd} rate {rate} stage {stage:?}"
+        )
+    }
+}
+
+/// Source text, shown as it is.
+#[derive(Clone)]
+struct Source(String);
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+fn number() -> impl Strategy<Value = u64> + Clone {
+    prop_oneof![
+        4 => 0..3000_u64,
+        2 => select(EDGES.to_vec()),
+        2 => (0..64_u32, any::<u64>()).prop_map(|(bits, n)| n >> bits),
+    ]
+}
+
+fn cwnd() -> impl Strategy<Value = u64> {
+    prop_oneof![20 => 1..10_000_000_u64, 1 => number()]
+}
+
+fn rate() -> impl Strategy<Value = u64> {
+    prop_oneof![20 => 0..1_000_000_000_u64, 1 => number()]
+}
+
+fn stage(programs: usize) -> impl Strategy<Value = StagePlan> {
+    let updates = vec((0..160_u16, number()), 0..20);
+    (of(0..programs), of(cwnd()), of(rate()), updates).prop_map(|(switch, cwnd, rate, updates)| {
+        StagePlan {
+            switch,
+            cwnd,
+            rate,
+            updates,
+        }
+    })
+}
+
+fn step(programs: usize) -> impl Strategy<Value = Step> {
+    let signals = proptest::array::uniform15(number()).prop_map(|mut signals| {
+        signals[Signal::WasTimeout as usize] &= 1;
+        signals
+    });
+    let stage = proptest::option::weighted(0.2, stage(programs));
+    (signals, cwnd(), rate(), stage).prop_map(|(signals, cwnd, rate, stage)| Step {
+        signals,
+        cwnd,
+        rate,
+        stage,
+    })
+}
+
+/// Time mostly goes on by a few µs; at times it jumps.
+fn with_time(mut steps: Vec<Step>) -> Vec<Step> {
+    let mut now = 0_u64;
+    for step in &mut steps {
+        let signal = &mut step.signals[Signal::Now as usize];
+        now = if *signal < 3000 {
+            now.wrapping_add(*signal)
+        } else {
+            *signal
+        };
+        *signal = now;
+    }
+    steps
+}
+
+fn agree_on(sources: &[Source], steps: &[Step]) -> Result<(), TestCaseError> {
+    let compiled: Result<Vec<Program>, _> = sources
+        .iter()
+        .map(|source| compile("random.ccp", &source.0).map(|compiled| compiled.program))
+        .collect();
+    let programs = compiled.map_err(|errors| TestCaseError::fail(errors.render(false)))?;
+    let stages: Vec<Option<Stage<'_>>> = steps
+        .iter()
+        .map(|step| {
+            step.stage.as_ref().map(|plan| Stage {
+                switch: plan.switch.map(|i| &programs[i]),
+                cwnd: plan.cwnd,
+                rate: plan.rate,
+                updates: plan.updates.iter().map(|&(i, v)| (VarId(i), v)).collect(),
+            })
+        })
+        .collect();
+    let stream: Vec<_> = steps
+        .iter()
+        .zip(&stages)
+        .map(|(step, stage)| Input {
+            signals: step.signals,
+            cwnd: step.cwnd,
+            rate: step.rate,
+            stage: stage.as_ref(),
+        })
+        .collect();
+    let programs: Vec<_> = programs.iter().collect();
+    agree(&programs, &stream).map_err(TestCaseError::fail)
+}
+
+fn config() -> ProptestConfig {
+    let config = ProptestConfig {
+        max_shrink_time: 60_000,
+        ..ProptestConfig::default()
+    };
+    match std::env::var_os("PROPTEST_CASES") {
+        Some(_) => config,
+        None => ProptestConfig {
+            cases: 200,
+            ..config
+        },
+    }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn the_kernel_agrees_with_the_interpreter(
+        sources in vec(fairwater_lang::arbitrary::source().prop_map(Source), 2),
+        steps in vec(step(2), 1..60).prop_map(with_time),
+    ) {
+        if gate().is_some() {
+            agree_on(&sources, &steps)?;
+        }
+    }
+}
