@@ -16,4 +16,4 @@ pub use cubic::{Cubic, CubicConfig};
 pub use registry::{Choice, Entry, all, by_spec};
 pub use reno::{Reno, RenoConfig};
 pub use spec::{Parameter, SpecError};
-pub use window::{Period, SlowStart};
+pub use window::{HyStart, Period, SlowStart};

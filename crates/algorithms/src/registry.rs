@@ -35,7 +35,7 @@ const ALL: &[Entry] = &[
     },
     Entry {
         name: "cubic",
-        summary: "CUBIC (RFC 9438), with HyStart++ (RFC 9406)",
+        summary: "CUBIC (RFC 9438), with HyStart",
         parameters: cubic::PARAMETERS,
         parse: |s| Config::Cubic(CubicConfig::from_settings(s)),
     },

@@ -3,15 +3,15 @@
 use fairwater_plane::{Algorithm, AlgorithmError, Control, Flow, FlowInfo, Programs, Report};
 
 use crate::spec::{Parameter, Settings};
-use crate::window::{Period, Shape, SlowStart, Window};
+use crate::window::{HyStart, Pace, Period, Shape, SlowStart, Window};
 
 /// How a [`Reno`] behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RenoConfig {
     /// Who runs slow start.
     pub slow_start: SlowStart,
-    /// Whether HyStart++ (RFC 9406) ends the initial slow start; off, as in Linux's Reno.
-    pub hystart: bool,
+    /// What ends the initial slow start before a loss does; nothing, as in Linux.
+    pub hystart: HyStart,
     /// Whether ECN marks count as congestion (RFC 3168 §6.1.2).
     pub ecn: bool,
     /// How often flows report.
@@ -22,7 +22,7 @@ impl Default for RenoConfig {
     fn default() -> Self {
         Self {
             slow_start: SlowStart::default(),
-            hystart: false,
+            hystart: HyStart::Off,
             ecn: true,
             report: Period::default(),
         }
@@ -32,7 +32,7 @@ impl Default for RenoConfig {
 /// The parameters in text.
 pub(crate) const PARAMETERS: &[Parameter] = &[
     Parameter::SLOW_START,
-    Parameter::hystart("false"),
+    Parameter::hystart("off"),
     Parameter::ECN,
     Parameter::REPORT,
 ];
@@ -42,7 +42,7 @@ impl RenoConfig {
         let default = Self::default();
         Self {
             slow_start: settings.slow_start().unwrap_or(default.slow_start),
-            hystart: settings.boolean("hystart").unwrap_or(default.hystart),
+            hystart: settings.hystart().unwrap_or(default.hystart),
             ecn: settings.boolean("ecn").unwrap_or(default.ecn),
             report: settings.period().unwrap_or(default.report),
         }
@@ -84,14 +84,14 @@ impl Algorithm for Reno {
         self.window.begin(info, control);
         Box::new(RenoFlow {
             window: self.window,
-            per_mss: u64::MAX,
+            pace: Pace::NONE,
         })
     }
 }
 
 struct RenoFlow {
     window: Window,
-    per_mss: u64,
+    pace: Pace,
 }
 
 impl Flow for RenoFlow {
@@ -99,11 +99,15 @@ impl Flow for RenoFlow {
         let reading = self.window.read(report);
         self.window.slow_start(&reading, control);
         // RFC 5681 §3.1 (3): one segment each time that cwnd bytes have been acknowledged.
-        let window = if reading.recovering {
+        let per_mss = if reading.recovering {
             reading.ssthresh
         } else {
             reading.cwnd
         };
-        self.window.pace(window, &mut self.per_mss, control);
+        let pace = Pace {
+            per_mss,
+            ceiling: u64::MAX,
+        };
+        self.window.pace(pace, &mut self.pace, control);
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use crate::{Period, SlowStart};
+use crate::{HyStart, Period, SlowStart};
 
 /// What the command line says of one parameter of an algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,9 +41,9 @@ impl Parameter {
     pub(crate) const fn hystart(default: &'static str) -> Self {
         Self {
             key: "hystart",
-            range: "`true` or `false`",
+            range: "`classic`, `plusplus` (or `true`, RFC 9406) or `off` (or `false`)",
             default,
-            meaning: "whether HyStart++ ends slow start before a loss does",
+            meaning: "what ends slow start before a loss does",
         }
     }
 }
@@ -153,6 +153,15 @@ impl<'a> Settings<'a> {
             "plane" => Some(SlowStart::Plane),
             "program-cwnd" => Some(SlowStart::ProgramCwnd),
             "program-rate" => Some(SlowStart::ProgramRate),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn hystart(&mut self) -> Option<HyStart> {
+        self.take("hystart", |v| match v {
+            "classic" => Some(HyStart::Classic),
+            "plusplus" | "true" => Some(HyStart::PlusPlus),
+            "off" | "false" => Some(HyStart::Off),
             _ => None,
         })
     }

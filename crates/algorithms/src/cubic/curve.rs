@@ -49,14 +49,18 @@ impl Epoch {
         C * (t - self.k).powi(3) + self.origin
     }
 
-    /// W_est, Figure 4 of RFC 9438 §4.3, after these segments were acknowledged under this cwnd.
-    pub(super) fn acknowledge(&mut self, segments: f64, cwnd: f64) -> f64 {
+    /// The window that Reno would have.
+    pub(super) fn w_est(&self) -> f64 {
+        self.w_est
+    }
+
+    /// Figure 4 of RFC 9438 §4.3: these segments were acknowledged under this cwnd.
+    pub(super) fn acknowledge(&mut self, segments: f64, cwnd: f64) {
         let alpha = match self.cwnd_prior {
             Some(prior) if self.w_est >= prior => 1.0,
             _ => ALPHA,
         };
         self.w_est += alpha * segments / cwnd;
-        self.w_est
     }
 
     /// Time in which the flow could not use its window does not count (RFC 9438 §5.8).

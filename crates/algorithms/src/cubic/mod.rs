@@ -1,4 +1,4 @@
-//! CUBIC (RFC 9438), with HyStart++ (RFC 9406).
+//! CUBIC (RFC 9438), with HyStart.
 //!
 //! The program reduces, recovers and runs slow start by itself. The plane computes the curve at
 //! each report and sets the pace that brings cwnd onto it within the next round trip.
@@ -8,7 +8,7 @@ mod curve;
 use fairwater_plane::{Algorithm, AlgorithmError, Control, Flow, FlowInfo, Programs, Report};
 
 use crate::spec::{Parameter, Settings};
-use crate::window::{Period, Reading, Shape, SlowStart, Window};
+use crate::window::{HyStart, Pace, Period, Reading, Shape, SlowStart, Window};
 use curve::{Epoch, w_max_after};
 
 /// How a [`Cubic`] behaves.
@@ -16,9 +16,8 @@ use curve::{Epoch, w_max_after};
 pub struct CubicConfig {
     /// Who runs slow start.
     pub slow_start: SlowStart,
-    /// Whether HyStart++ (RFC 9406) ends the initial slow start; on, as Linux's Cubic also
-    /// leaves slow start before the first loss.
-    pub hystart: bool,
+    /// What ends the initial slow start before a loss does; [`HyStart::Classic`], as in Linux.
+    pub hystart: HyStart,
     /// Whether a flow whose window shrinks releases bandwidth sooner (RFC 9438 §4.7).
     pub fast_convergence: bool,
     /// Whether cwnd is at least what Reno's would be (RFC 9438 §4.3).
@@ -33,7 +32,7 @@ impl Default for CubicConfig {
     fn default() -> Self {
         Self {
             slow_start: SlowStart::default(),
-            hystart: true,
+            hystart: HyStart::Classic,
             fast_convergence: true,
             reno_friendly: true,
             ecn: true,
@@ -45,7 +44,7 @@ impl Default for CubicConfig {
 /// The parameters in text.
 pub(crate) const PARAMETERS: &[Parameter] = &[
     Parameter::SLOW_START,
-    Parameter::hystart("true"),
+    Parameter::hystart("classic"),
     Parameter {
         key: "fast_convergence",
         range: "`true` or `false`",
@@ -67,7 +66,7 @@ impl CubicConfig {
         let default = Self::default();
         Self {
             slow_start: settings.slow_start().unwrap_or(default.slow_start),
-            hystart: settings.boolean("hystart").unwrap_or(default.hystart),
+            hystart: settings.hystart().unwrap_or(default.hystart),
             fast_convergence: settings
                 .boolean("fast_convergence")
                 .unwrap_or(default.fast_convergence),
@@ -121,7 +120,7 @@ impl Algorithm for Cubic {
             state: State::default(),
             before: State::default(),
             last_us: info.now_us,
-            per_mss: u64::MAX,
+            pace: Pace::NONE,
         })
     }
 }
@@ -143,7 +142,7 @@ struct CubicFlow {
     state: State,
     before: State,
     last_us: u64,
-    per_mss: u64,
+    pace: Pace,
 }
 
 impl Flow for CubicFlow {
@@ -154,8 +153,8 @@ impl Flow for CubicFlow {
         if reading.recovering || reading.in_slow_start() {
             self.state.epoch = None;
         } else {
-            let per_mss = self.avoid(&reading);
-            self.window.pace(per_mss, &mut self.per_mss, control);
+            let pace = self.avoid(&reading);
+            self.window.pace(pace, &mut self.pace, control);
         }
         self.last_us = reading.time_us;
     }
@@ -188,8 +187,8 @@ impl CubicFlow {
         }
     }
 
-    /// The pace of congestion avoidance: bytes to be acknowledged for one more segment.
-    fn avoid(&mut self, reading: &Reading) -> u64 {
+    /// The pace of congestion avoidance.
+    fn avoid(&mut self, reading: &Reading) -> Pace {
         let cwnd = (reading.cwnd as f64 / self.mss).max(1.0);
         let since_us = reading.time_us.saturating_sub(self.last_us);
         let rtt_us = if reading.min_rtt_us == u64::MAX {
@@ -197,40 +196,43 @@ impl CubicFlow {
         } else {
             reading.min_rtt_us
         };
-        let w_est = match &mut self.state.epoch {
-            None => {
-                let State {
-                    w_max, cwnd_prior, ..
-                } = self.state;
-                self.state.epoch = Some(Epoch::new(reading.time_us, cwnd, w_max, cwnd_prior));
-                cwnd
-            }
+        let State {
+            w_max, cwnd_prior, ..
+        } = self.state;
+        let epoch = match &mut self.state.epoch {
             Some(epoch) => {
                 epoch.skip(idle_us(reading, since_us, self.config.report));
-                epoch.acknowledge(reading.acked as f64 / self.mss, cwnd)
+                epoch.acknowledge(reading.acked as f64 / self.mss, cwnd);
+                epoch
             }
+            none => none.insert(Epoch::new(reading.time_us, cwnd, w_max, cwnd_prior)),
         };
-        let target = self
-            .state
-            .epoch
-            .map_or(cwnd, |epoch| epoch.w_cubic(reading.time_us, rtt_us));
 
         // Segments to be acknowledged for one more (RFC 9438 §4.4 and §4.5): cwnd meets the
         // target within a round trip, grows by half at most, and hardly where the target is below.
+        let target = epoch.w_cubic(reading.time_us, rtt_us);
         let mut count = if target > cwnd {
             cwnd / (target - cwnd)
         } else {
             100.0 * cwnd
         };
+        let ahead_us = rtt_us.max(self.config.report.micros());
+        let mut ceiling = epoch.w_cubic(reading.time_us, ahead_us).max(cwnd + 1.0);
+        // RFC 9438 §4.3.
+        if self.config.reno_friendly && epoch.w_est() > cwnd {
+            count = count.min(cwnd / (epoch.w_est() - cwnd));
+            ceiling = ceiling.max(epoch.w_est());
+        }
         // Linux: where no loss has shown a W_max, the curve alone would take seconds to find the
-        // path's capacity; it grows by a twentieth each round trip.
-        if self.state.w_max.is_none() {
+        // path's capacity; cwnd grows by a twentieth each round trip.
+        if w_max.is_none() {
             count = count.min(20.0);
+            ceiling = f64::INFINITY;
         }
-        if self.config.reno_friendly && w_est > cwnd {
-            count = count.min(cwnd / (w_est - cwnd));
+        Pace {
+            per_mss: (count.max(2.0) * self.mss) as u64,
+            ceiling: (ceiling * self.mss) as u64,
         }
-        (count.max(2.0) * self.mss) as u64
     }
 }
 
@@ -238,14 +240,10 @@ impl CubicFlow {
 /// all of it when nothing was acknowledged under a full window, and what a pause adds to a round
 /// trip.
 fn idle_us(reading: &Reading, since_us: u64, period: Period) -> u64 {
-    let period_us = match period {
-        Period::Micros(us) => us,
-        Period::Ack | Period::Rtt => 0,
-    };
     let pause_us = reading
         .rtt_us
         .saturating_mul(4)
-        .max(2 * period_us)
+        .max(2 * period.micros())
         .max(100_000);
     match reading.acked {
         0 => since_us,

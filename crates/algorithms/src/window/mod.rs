@@ -23,6 +23,14 @@ impl Period {
     /// What [`Period::Micros`] may be.
     pub(crate) const MICROS: std::ops::RangeInclusive<u64> = 100..=10_000_000;
 
+    /// The period, µs; 0 where it is not fixed.
+    pub(crate) fn micros(self) -> u64 {
+        match self {
+            Self::Micros(us) => us,
+            Self::Ack | Self::Rtt => 0,
+        }
+    }
+
     pub(crate) fn check(self) -> Result<(), AlgorithmError> {
         match self {
             Self::Micros(us) if !Self::MICROS.contains(&us) => Err(AlgorithmError::OutOfRange {
@@ -47,6 +55,17 @@ pub enum SlowStart {
     ProgramRate,
 }
 
+/// What ends the initial slow start before a loss does. Later slow starts end at ssthresh.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HyStart {
+    /// Nothing.
+    Off,
+    /// HyStart as in Linux's CUBIC: late ACKs, or a long train of ACKs.
+    Classic,
+    /// HyStart++ (RFC 9406): late ACKs lead to five round trips of slower growth, then out.
+    PlusPlus,
+}
+
 /// The shared program's handles.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Window {
@@ -61,9 +80,27 @@ pub(crate) struct Window {
     min_rtt_us: Field,
     mss: Var,
     per_mss: Var,
+    ceiling: Var,
     last_cwnd: Var,
     round_left: Option<Var>,
     goal: Option<Var>,
+}
+
+/// How fast, and how far, cwnd grows in congestion avoidance until the plane says otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pace {
+    /// Bytes to be acknowledged for cwnd to grow by one segment.
+    pub(crate) per_mss: u64,
+    /// Bytes that cwnd does not grow above.
+    pub(crate) ceiling: u64,
+}
+
+impl Pace {
+    /// No growth: what the program begins with.
+    pub(crate) const NONE: Self = Self {
+        per_mss: u64::MAX,
+        ceiling: u64::MAX,
+    };
 }
 
 /// What a report says of the window.
@@ -121,9 +158,9 @@ impl Window {
             min_rtt_us: p.field("min_rtt_us")?,
             mss: p.variable("mss")?,
             per_mss: p.variable("per_mss")?,
+            ceiling: p.variable("ceiling")?,
             last_cwnd: p.variable("last_cwnd")?,
-            round_left: shape
-                .hystart
+            round_left: (shape.hystart != HyStart::Off)
                 .then(|| p.variable("round_left"))
                 .transpose()?,
             goal: (shape.slow_start == SlowStart::Plane)
@@ -169,12 +206,14 @@ impl Window {
         }
     }
 
-    /// Sets the pace of congestion avoidance: how many bytes are to be acknowledged for cwnd to
-    /// grow by one segment. The control is left alone when the pace is already so.
-    pub(crate) fn pace(&self, per_mss: u64, present: &mut u64, control: &mut Control) {
-        if *present != per_mss {
-            *present = per_mss;
-            control.update(self.per_mss, per_mss);
+    /// Sets the pace of congestion avoidance; nothing is sent when it is `present` already.
+    pub(crate) fn pace(&self, pace: Pace, present: &mut Pace, control: &mut Control) {
+        if pace.per_mss != present.per_mss {
+            control.update(self.per_mss, pace.per_mss);
         }
+        if pace.ceiling != present.ceiling {
+            control.update(self.ceiling, pace.ceiling);
+        }
+        *present = pace;
     }
 }

@@ -5,7 +5,7 @@
 //! sets cwnd itself, so an answer to a report that is a little old cannot undo a reduction. Only
 //! signals of CCP Table 2 are read.
 
-use super::{Period, SlowStart};
+use super::{HyStart, Period, SlowStart};
 
 /// What the text depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,8 +14,8 @@ pub(crate) struct Shape {
     pub(crate) beta: &'static str,
     /// Who runs slow start.
     pub(crate) slow_start: SlowStart,
-    /// Whether HyStart++ (RFC 9406) ends the initial slow start.
-    pub(crate) hystart: bool,
+    /// What ends the initial slow start before a loss does.
+    pub(crate) hystart: HyStart,
     /// Whether ECN marks count as congestion (RFC 3168 §6.1.2).
     pub(crate) ecn: bool,
     /// How often the program reports when nothing urgent happens.
@@ -26,6 +26,7 @@ impl Shape {
     /// The program's source.
     pub(crate) fn source(&self) -> String {
         let rate = self.slow_start == SlowStart::ProgramRate;
+        let css = self.hystart == HyStart::PlusPlus;
         let period = match self.period {
             Period::Ack => "true".to_owned(),
             Period::Rtt => "(> Micros Flow.rtt_sample_us)".to_owned(),
@@ -38,12 +39,20 @@ impl Shape {
             } else {
                 ""
             },
-            if self.hystart { DEFINE_HYSTART } else { "" },
+            match self.hystart {
+                HyStart::Off => "",
+                HyStart::Classic => DEFINE_CLASSIC,
+                HyStart::PlusPlus => DEFINE_PLUS_PLUS,
+            },
             if rate { DEFINE_RATE } else { "" },
             ")\n",
             FOLD,
             RESPONSE,
-            if self.hystart { HYSTART } else { "" },
+            match self.hystart {
+                HyStart::Off => "",
+                HyStart::Classic => CLASSIC,
+                HyStart::PlusPlus => PLUS_PLUS,
+            },
             match self.slow_start {
                 SlowStart::Plane => SLOW_START_PLANE,
                 SlowStart::ProgramCwnd => SLOW_START_CWND,
@@ -67,7 +76,7 @@ impl Shape {
             )
             .replace(
                 "@growth@",
-                if self.hystart {
+                if css {
                     "(if css (/ delivered 4) delivered)"
                 } else {
                     "delivered"
@@ -75,12 +84,13 @@ impl Shape {
             )
             .replace(
                 "@factor@",
-                if self.hystart {
+                if css {
                     "(if css (/ Rate 4) Rate)"
                 } else {
                     "Rate"
                 },
             )
+            .replace("@train@", if rate { "" } else { ACK_TRAIN })
             .replace("@period@", &period)
     }
 }
@@ -101,6 +111,7 @@ const DEFINITIONS: &str = "\
   # Set by the plane:
   (mss 1448)
   (per_mss +infinity)              # to be acknowledged for cwnd to grow by one mss
+  (ceiling +infinity)              # where that growth stops until the plane says more
   (last_cwnd 14480)                # cwnd at the end of the last invocation
   # Kept by the program:
   (ssthresh_before +infinity)
@@ -123,13 +134,22 @@ const DEFINE_GOAL: &str =
     "  (goal 0)                         # set by the plane: cwnd to reach in slow start
 ";
 
-const DEFINE_HYSTART: &str = "  \
+const DEFINE_PLUS_PLUS: &str = "  \
   (round_left 14480)               # of this round trip, still to be acknowledged
   (css false)                      # conservative slow start
   (css_rounds 0)
   (css_baseline_us +infinity)
   (round_min_us +infinity)
   (last_round_min_us +infinity)
+  (samples 0)
+";
+
+const DEFINE_CLASSIC: &str = "  \
+  (round_left 14480)               # of this round trip, still to be acknowledged
+  (round_start 0)                  # microseconds
+  (train_end 0)                    # microseconds
+  (leave false)
+  (round_min_us +infinity)
   (samples 0)
 ";
 
@@ -177,7 +197,7 @@ const RESPONSE: &str = "
   (when (== Report.mode 0)
     (:= Report.before @window@)
     (:= ssthresh_before Report.ssthresh)
-    (:= Report.ssthresh (max (* @beta@ Report.before) (* 2 mss))))
+    (:= Report.ssthresh (max (* mss (/ (* @beta@ Report.before) mss)) (* 2 mss))))
   @leave rate@
   @no goal@
   (:= recover (max recover outstanding))
@@ -200,7 +220,7 @@ const RESPONSE: &str = "
   @no goal@
   (:= Report.before Cwnd)
   (:= ssthresh_before Report.ssthresh)
-  (:= Report.ssthresh (max (* @beta@ Cwnd) (* 2 mss)))
+  (:= Report.ssthresh (max (* mss (/ (* @beta@ Cwnd) mss)) (* 2 mss)))
   (:= recover (- outstanding Ack.bytes_acked))
   (:= prr_delivered 0)
   (:= prr_out 0)
@@ -226,7 +246,38 @@ const RESPONSE: &str = "
     (:= Cwnd (max mss (+ Flow.bytes_in_flight allowed)))))
 ";
 
-const HYSTART: &str = "
+/// HyStart as Linux has it (Ha and Rhee, "Taming the elephants", 2011, and `tcp_cubic.c`): slow
+/// start ends when the first ACKs of a round trip come late, or when a train of closely spaced
+/// ACKs is half as long as the least RTT, and one ms for what the sender aggregates.
+const CLASSIC: &str = "
+(when (&& (== Report.ssthresh +infinity) (> Ack.bytes_acked 0))
+  (:= round_left (- round_left Ack.bytes_acked))
+  (when (== round_left 0)
+    (:= round_left Flow.bytes_in_flight)
+    (:= round_start Ack.now)
+    (:= train_end Ack.now)
+    (:= round_min_us +infinity)
+    (:= samples 0))
+  (:= round_min_us (min round_min_us Flow.rtt_sample_us))
+  (when (>= Cwnd (* 16 mss))
+    @train@
+    (:= samples (+ samples 1))
+    (when (&& (> samples 8) (> (- round_min_us Report.min_rtt_us)
+                               (max 4000 (min 16000 (/ Report.min_rtt_us 8)))))
+      (:= leave true))
+    (when leave
+      @leave rate@
+      (:= Report.ssthresh Cwnd)
+      (report))))
+";
+
+/// Pacing spreads ACKs over the round trip, whatever the path: there, only the delay tells.
+const ACK_TRAIN: &str = "(when (<= (- Ack.now train_end) 2000)
+      (:= train_end Ack.now)
+      (when (> (- Ack.now round_start) (/ (+ Report.min_rtt_us 1000) 2))
+        (:= leave true)))";
+
+const PLUS_PLUS: &str = "
 # RFC 9406 4.2, in the initial slow start only.
 (when (&& (== Report.ssthresh +infinity) (> Ack.bytes_acked 0))
   (:= round_min_us (min round_min_us Flow.rtt_sample_us))
@@ -302,12 +353,12 @@ const SLOW_START_RATE: &str = "
 const AVOIDANCE: &str = "
 (when (&& (> growth 0) (|| (> Flow.bytes_pending 0)
                            (> (+ (+ Flow.bytes_in_flight delivered) mss) Cwnd)))
-  (when (>= credit per_mss)
+  (when (&& (>= credit per_mss) (>= (- ceiling Cwnd) mss))
     (:= credit 0)
     (:= Cwnd (+ Cwnd mss)))
   (:= credit (+ credit growth))
-  (when (>= credit per_mss)
-    (:= steps (/ credit per_mss))
+  (when (&& (>= credit per_mss) (>= (- ceiling Cwnd) mss))
+    (:= steps (min (/ credit per_mss) (/ (- ceiling Cwnd) mss)))
     (:= credit (- credit (* steps per_mss)))
     (:= Cwnd (+ Cwnd (* steps mss)))))
 
