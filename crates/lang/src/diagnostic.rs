@@ -2,9 +2,14 @@
 
 use std::fmt;
 
-use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use annotate_snippets::{
+    Annotation, AnnotationKind, Element, Group, Level, Origin, Renderer, Snippet,
+};
 
 use crate::bounds;
+
+/// Bytes of source that a diagnostic shows at most.
+const EXCERPT: usize = 4096;
 
 /// A range of bytes of the source, `start..end`, on character boundaries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -214,47 +219,76 @@ impl Diagnostics {
             Severity::Error => Level::ERROR,
             Severity::Warning => Level::WARNING,
         };
-        // Only the lines concerned are handed over: rendering scans all it is given.
-        let first = diagnostic
-            .labels
-            .iter()
-            .map(|l| l.span.start)
-            .min()
-            .unwrap_or(0);
-        let last = diagnostic
-            .labels
-            .iter()
-            .map(|l| l.span.end)
-            .max()
-            .unwrap_or(first);
+        let group = level
+            .primary_title(diagnostic.message.as_str())
+            .id(diagnostic.code)
+            .elements(self.snippet(diagnostic));
+        group.elements(
+            diagnostic
+                .help
+                .iter()
+                .map(|text| Level::HELP.message(text.as_str())),
+        )
+    }
+
+    /// The source lines of a diagnostic, with its labels.
+    fn snippet<'a>(&'a self, diagnostic: &'a Diagnostic) -> Vec<Element<'a>> {
+        let spans = || diagnostic.labels.iter().map(|l| l.span);
+        let first = spans().map(|s| s.start).min().unwrap_or(0);
+        let last = spans().map(|s| s.end).max().unwrap_or(first);
+        // Only the lines concerned are handed over: rendering takes time in all it is given.
         let from = self.source[..first].rfind('\n').map_or(0, |at| at + 1);
         let to = self.source[last..]
             .find('\n')
             .map_or(self.source.len(), |at| last + at);
-        let line = self.source[..from].matches('\n').count() + 1;
+        if to - from <= EXCERPT {
+            let snippet = self
+                .excerpt(diagnostic, from, to)
+                .path(self.file_name.as_str());
+            return vec![snippet.into()];
+        }
+        // Of what is very long, a part around the mistake is shown.
+        let place = diagnostic.span();
+        let boundary = |at: usize| {
+            (at..)
+                .find(|i| self.source.is_char_boundary(*i))
+                .unwrap_or(at)
+        };
+        let from = from.max(boundary(place.start.saturating_sub(EXCERPT / 4)));
+        let to = to.min(boundary(self.source.len().min(place.start + EXCERPT / 4)));
+        let (line, column) = self.line_column(place);
+        let origin = Origin::path(self.file_name.as_str())
+            .line(line)
+            .char_column(column);
+        vec![origin.into(), self.excerpt(diagnostic, from, to).into()]
+    }
 
-        let annotations = diagnostic.labels.iter().enumerate().map(|(i, label)| {
+    /// The bytes `from..to` of the source, with what the labels say of them.
+    fn excerpt<'a>(
+        &'a self,
+        diagnostic: &'a Diagnostic,
+        from: usize,
+        to: usize,
+    ) -> Snippet<'a, Annotation<'a>> {
+        let line = self.source[..from].matches('\n').count() + 1;
+        let shown = diagnostic
+            .labels
+            .iter()
+            .enumerate()
+            .filter(|(_, l)| (from..=to).contains(&l.span.start));
+        let annotations = shown.map(|(i, label)| {
             let kind = if i == 0 {
                 AnnotationKind::Primary
             } else {
                 AnnotationKind::Context
             };
             let text = (!label.text.is_empty()).then_some(label.text.as_str());
-            kind.span(label.span.start - from..label.span.end - from)
+            kind.span(label.span.start - from..label.span.end.min(to) - from)
                 .label(text)
         });
-        let snippet = Snippet::source(&self.source[from..to])
-            .path(self.file_name.as_str())
+        Snippet::source(&self.source[from..to])
             .line_start(line)
-            .annotations(annotations);
-        let help = diagnostic
-            .help
-            .iter()
-            .map(|text| Level::HELP.message(text.as_str()));
-        let title = level
-            .primary_title(diagnostic.message.as_str())
-            .id(diagnostic.code);
-        title.element(snippet).elements(help)
+            .annotations(annotations)
     }
 }
 

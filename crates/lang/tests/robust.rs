@@ -120,8 +120,14 @@ fn mutated() -> impl Strategy<Value = String> {
     );
     (fairwater_lang::arbitrary::source(), edits).prop_map(|(mut source, edits)| {
         for (at, length, edit, token) in edits {
-            let start = source.floor_char_boundary(at.index(source.len() + 1));
-            let end = source.floor_char_boundary((start + length).min(source.len()));
+            let boundary = |at: usize| {
+                (0..=at)
+                    .rev()
+                    .find(|i| source.is_char_boundary(*i))
+                    .unwrap_or(0)
+            };
+            let start = boundary(at.index(source.len() + 1));
+            let end = boundary((start + length).min(source.len()));
             let replacement = match edit {
                 0 => String::new(),
                 1 => source[start..end].repeat(2),

@@ -93,6 +93,13 @@ impl Checker<'_, '_> {
         };
         let (left, right) = (self.value(left, hoisted), self.value(right, hoisted));
         match (left.kind, right.kind) {
+            (Kind::Bool, Kind::Num | Kind::Ratio(_)) | (Kind::Num | Kind::Ratio(_), Kind::Bool) => {
+                self.mixed_comparison(&left, &right, span);
+                Value {
+                    kind: Kind::Bool,
+                    ..Value::unknown(span)
+                }
+            }
             (Kind::Ratio(_), _) | (_, Kind::Ratio(_)) => {
                 self.compare_decimal(op, left, right, span)
             }
@@ -100,13 +107,6 @@ impl Checker<'_, '_> {
                 let error = Diagnostic::error("type-mismatch", span, "booleans have no order")
                     .help("compare them with `==` or `!=`");
                 self.errors.push(error);
-                Value {
-                    kind: Kind::Bool,
-                    ..Value::unknown(span)
-                }
-            }
-            (Kind::Bool, Kind::Num) | (Kind::Num, Kind::Bool) => {
-                self.mixed_comparison(&left, &right, span);
                 Value {
                     kind: Kind::Bool,
                     ..Value::unknown(span)
@@ -161,15 +161,6 @@ impl Checker<'_, '_> {
             (Some(ratio), _) => (right, against(mirrored(op), ratio)),
             (None, None) => return truth(false),
         };
-        if value.kind == Kind::Bool {
-            let error = Diagnostic::error(
-                "type-mismatch",
-                span,
-                "a boolean cannot be compared with a number",
-            )
-            .label(value.span, "this is a boolean");
-            self.errors.push(error);
-        }
         match result {
             Against::Always(b) => {
                 let always = if b { "always true" } else { "never true" };

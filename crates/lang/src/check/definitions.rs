@@ -119,7 +119,10 @@ impl Checker<'_, '_> {
             return;
         }
         if self.declared.len() == MAX_VARIABLES {
-            self.too_many_variables(name.span);
+            if !std::mem::replace(&mut self.doubtful, true) {
+                self.too_many_variables(name.span);
+            }
+            return;
         }
         let ty = if kind == Kind::Bool {
             Type::Bool

@@ -1,6 +1,6 @@
 //! Values: atoms, `if`, `ewma`, and the logic; [`arithmetic`](super::arithmetic) does the rest.
 
-use super::names::{Name, as_boolean};
+use super::names::{Name, as_boolean, operators_first};
 use super::ratio::{Constant, OutOfBounds, Ratio};
 use super::{Checker, Kind, Value, head_word};
 use crate::bounds::{MAX_DEPTH, MAX_RATIO};
@@ -108,7 +108,9 @@ impl Checker<'_, '_> {
                     "these parentheses are empty",
                 )),
                 Some(Node::Atom(head)) if head.kind == AtomKind::Bad => {}
-                Some(Node::Atom(head)) => self.unknown_operator(head),
+                Some(Node::Atom(head)) => {
+                    self.unknown_operator(head, list.arguments().iter().find_map(operator))
+                }
                 Some(Node::List(inner)) => {
                     let error = Diagnostic::error(
                         "no-operator",
@@ -120,10 +122,7 @@ impl Checker<'_, '_> {
                     self.value(&list.items[0], hoisted);
                 }
             }
-            for argument in list.arguments() {
-                self.value(argument, hoisted);
-            }
-            return Value::unknown(span);
+            return self.failed(list, Kind::Unknown);
         };
         match word {
             Word::Binary(op) => self.arithmetic(list, op, hoisted),
@@ -197,6 +196,9 @@ impl Checker<'_, '_> {
         span: Span,
         mut join: impl FnMut(&mut Self, Value, Value) -> Value,
     ) -> Value {
+        if values.len() > MAX_DEPTH {
+            return self.too_deep(Kind::Unknown, span);
+        }
         values
             .into_iter()
             .reduce(|left, right| join(self, left, right))
@@ -318,14 +320,18 @@ impl Checker<'_, '_> {
             (n, m) => format!("{n} or {m} arguments"),
         };
         let message = format!("`{name}` takes {takes}, not {}", arguments.len());
-        self.errors
-            .push(Diagnostic::error("wrong-arguments", list.span, message));
+        let mut error = Diagnostic::error("wrong-arguments", list.span, message);
+        if let Some(operator) = arguments.iter().find_map(operator) {
+            error = error.help(operators_first(operator));
+        }
+        self.errors.push(error);
         None
     }
 
-    /// The value of a form with the wrong number of arguments; those are still checked.
+    /// The value of a form that is wrong in shape. Its arguments are still checked, but for
+    /// operators among them, which are the same mistake.
     pub(super) fn failed(&mut self, list: &List<'_>, kind: Kind) -> Value {
-        for argument in list.arguments() {
+        for argument in list.arguments().iter().filter(|a| operator(a).is_none()) {
             self.value(argument, &mut Vec::new());
         }
         Value {
@@ -396,6 +402,10 @@ impl Checker<'_, '_> {
                 span,
             };
         }
+        self.too_deep(kind, span)
+    }
+
+    fn too_deep(&mut self, kind: Kind, span: Span) -> Value {
         let message = format!("this expression is deeper than {MAX_DEPTH} levels");
         let error = Diagnostic::error("too-deep", span, message)
             .help("`(+ a b c)` is `(+ (+ a b) c)`; keep a part of it in a variable");
@@ -415,4 +425,11 @@ impl Checker<'_, '_> {
             text
         }
     }
+}
+
+/// The text of an operator that stands as an atom.
+fn operator<'s>(node: &Node<'s>) -> Option<&'s str> {
+    let Node::Atom(atom) = node else { return None };
+    let word = Word::find(atom.text)?;
+    (word.is_value() || word == Word::Bind).then_some(atom.text)
 }

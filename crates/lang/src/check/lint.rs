@@ -39,7 +39,7 @@ impl Checker<'_, '_> {
     fn lint_reach(&mut self, events: &[Event], places: &[(Span, Span)]) {
         let mut falls_through = false;
         let mut last: Option<Span> = None;
-        for (event, (span, condition)) in events.iter().zip(places) {
+        for (event, (_, condition)) in events.iter().zip(places) {
             if let Some(last) = last {
                 let warning =
                     Diagnostic::warning("unreachable", *condition, "this `when` can never run")
@@ -55,8 +55,7 @@ impl Checker<'_, '_> {
             if truth == Some(false) {
                 let warning =
                     Diagnostic::warning("unreachable", *condition, "this `when` can never run")
-                        .here("this condition never holds")
-                        .label(*span, "");
+                        .here("this condition never holds");
                 self.warnings.push(warning);
                 continue;
             }

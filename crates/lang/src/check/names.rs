@@ -29,6 +29,9 @@ pub(super) enum Name {
 
 /// Whether a variable may not have this name, and why.
 pub(super) fn reserved(scope: Scope, name: &str) -> Option<String> {
+    if name.is_empty() {
+        return Some("a name is missing".to_owned());
+    }
     if name.len() > MAX_NAME {
         return Some(format!("a name has at most {MAX_NAME} bytes"));
     }
@@ -64,6 +67,10 @@ pub(super) fn as_boolean(text: &str) -> Option<bool> {
     }
 }
 
+pub(super) fn operators_first(operator: &str) -> String {
+    format!("operators come first, in parentheses: `({operator} …)`")
+}
+
 impl Checker<'_, '_> {
     pub(super) fn resolve(&self, text: &str) -> Option<Name> {
         if let Some((_, place)) = IMPLICIT.iter().find(|(name, _)| *name == text) {
@@ -89,10 +96,7 @@ impl Checker<'_, '_> {
             let message = format!("`{}` is a word of the language, not a value", atom.text);
             let mut error = Diagnostic::error("word-as-value", atom.span, message);
             if word.is_value() {
-                error = error.help(format!(
-                    "operators come first, in parentheses: `({} …)`",
-                    atom.text
-                ));
+                error = error.help(operators_first(atom.text));
             }
             self.errors.push(error);
             return;
@@ -139,14 +143,13 @@ impl Checker<'_, '_> {
         self.errors.push(error.help(declaration));
     }
 
-    /// The error for a list that begins with no operator.
-    pub(super) fn unknown_operator(&mut self, head: &Atom<'_>) {
-        let mut error = Diagnostic::error(
-            "unknown-operator",
-            head.span,
-            format!("`{}` is not an operator", head.text),
-        );
-        if self.resolve(head.text).is_some() {
+    /// The error for a list that begins with no operator; `later` is one that follows.
+    pub(super) fn unknown_operator(&mut self, head: &Atom<'_>, later: Option<&str>) {
+        let message = format!("`{}` is not an operator", head.text);
+        let mut error = Diagnostic::error("unknown-operator", head.span, message);
+        if let Some(later) = later {
+            error = error.help(operators_first(later));
+        } else if self.resolve(head.text).is_some() {
             error = error
                 .help("a name stands without parentheses")
                 .help(format!("to assign to it, write `(:= {} …)`", head.text));

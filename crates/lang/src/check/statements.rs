@@ -51,13 +51,12 @@ impl Checker<'_, '_> {
     pub(super) fn condition(&mut self, node: &Node<'_>, hoisted: &mut Vec<Stmt>) -> Value {
         let value = self.value(node, hoisted);
         if matches!(value.kind, Kind::Num | Kind::Ratio(_)) {
-            let error = Diagnostic::error(
-                "not-a-condition",
-                value.span,
-                "a condition must be a boolean",
-            )
-            .here("this is a number")
-            .help(format!("compare it: `(> {} 0)`", self.excerpt(value.span)));
+            let message = "a condition must be a boolean";
+            let mut error =
+                Diagnostic::error("not-a-condition", value.span, message).here("this is a number");
+            if value.kind == Kind::Num {
+                error = error.help(format!("compare it: `(> {} 0)`", self.excerpt(value.span)));
+            }
             self.errors.push(error);
         }
         value
@@ -149,7 +148,8 @@ impl Checker<'_, '_> {
         let condition = self.condition(condition, out);
         if branches.is_empty() || branches.len() > 2 {
             let count = branches.len() + 1;
-            let error = Diagnostic::error("wrong-arguments", list.span, format!("`if` takes 2 or 3 arguments, not {count}"))
+            let name = list.head().map_or("", |h| h.text);
+            let error = Diagnostic::error("wrong-arguments", list.span, format!("`{name}` takes 2 or 3 arguments, not {count}"))
                 .help("write `(if condition statement)` or `(if condition statement else-statement)`; for several statements nest a `when`");
             self.errors.push(error);
         }
@@ -175,6 +175,7 @@ impl Checker<'_, '_> {
     /// `(:= place value)`.
     fn bind(&mut self, list: &List<'_>, out: &mut Vec<Stmt>) {
         let Some([target, source]) = self.arity(list, 2, 2) else {
+            self.failed(list, Kind::Unknown);
             return;
         };
         let place = self.place(target);

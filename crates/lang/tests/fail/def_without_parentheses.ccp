@@ -1,0 +1,2 @@
+(def acked 0)
+(when true (:= acked 1))

@@ -1,0 +1,2 @@
+(when true (:= x 1))
+(def (x 0))

@@ -1,0 +1,2 @@
+# A program that does nothing.
+(def (x 0))

@@ -1,0 +1,3 @@
+(def (Report (volatile acked 0)))
+(when true
+  (:= Report.acked (+ Report.acked Ack.bytes_acked

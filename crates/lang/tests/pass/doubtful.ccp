@@ -1,0 +1,12 @@
+# What compiles with a warning.
+(def (Report (never 0) (told 0)) (unused 0) (written 0) (counted 0))
+(when (> Ack.lost_pkts_sample 0)
+  (:= Report.told 1)
+  (:= written 5)
+  (:= counted (+ counted 1))
+  (report))
+(when false (report))
+(when (&& true (! (> 2 1))) (report))
+(when (|| (< 1 2) (> counted 5)) (:= counted 0))
+(when (> counted 5) (report))
+(when true (report) (fallthrough))

@@ -1,0 +1,18 @@
+# Every word of the language, in the cases of the paper and of portus.
+(def
+  (Report (volatile a 0) (Report.b +infinity))
+  (volatile Report.flag false)
+  (Report.c 2.0)
+  (volatile x 10) (y 0) (seen true))
+(when (AND (Gt x 0) (OR (lt x 5) (eq y 1)))(BIND x (Add x 1))(bind y (sub (mul x 2) (div y 3))))
+(when (! (|| (>= x 1) (<= y 2) (!= x y)))
+  (bind Report.a (Min (MAX x y) (wrapped_max x y)))
+  (:= Report.flag (NOT (ne x y)))
+  (:= Report.flag (== Report.flag seen)))
+(when(>x 0)(:=Report.c(+x 1 y))(Report)(Reset)(FallThrough))
+(when (&& true Flow.was_timeout seen)
+  (:= seen FALSE)
+  (:= Report.b Timer.Micros)
+  (:= Micros (+ Timer.micros Micros))
+  (:= Cwnd (max Cwnd Ack.rtt_sample_us Flow.rtt_sample_us))
+  (:= Rate (* 2 Rate 3)))
