@@ -24,10 +24,9 @@ pub(crate) const EDGES: [u64; 16] = [
     u64::MAX,
 ];
 
-fn program(source: &str) -> Program {
+pub(crate) fn program(source: &str) -> Program {
     compile("edges.ccp", source)
-        .map_err(|errors| errors.render(false))
-        .unwrap()
+        .unwrap_or_else(|errors| panic!("{}", errors.render(false)))
         .program
 }
 
