@@ -31,6 +31,7 @@ mod namespace;
 mod netlink;
 mod path;
 mod preflight;
+pub mod report;
 mod results;
 mod run;
 mod sampler;

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::link_log::{LinkLog, PacketRecord};
 use crate::sampler::TcpSample;
+use crate::traffic::Traffic;
 
 /// All runs of an experiment, in the order asked for. Serialised, it is the JSON of
 /// `fairwater try --json`.
@@ -17,6 +18,12 @@ pub struct Results {
     pub duration_s: f64,
     /// Whether the contenders shared the link, rather than having it alone in turn.
     pub together: bool,
+    /// Whether they sent over IPv6.
+    pub ipv6: bool,
+    /// What sent.
+    pub traffic: Traffic,
+    /// The release of the kernel.
+    pub kernel: String,
     /// One a contender.
     pub runs: Vec<RunResult>,
 }

@@ -121,6 +121,12 @@ pub fn run(
         link: experiment.link.to_string(),
         duration_s: experiment.duration.as_secs_f64(),
         together: experiment.together,
+        ipv6: experiment.ipv6,
+        traffic: experiment.traffic,
+        kernel: rustix::system::uname()
+            .release()
+            .to_string_lossy()
+            .into_owned(),
         runs,
     })
 }

@@ -4,16 +4,20 @@ mod bulk;
 mod child;
 mod iperf3;
 
+use std::fmt;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::time::Duration;
+
+use serde::Serialize;
 
 use crate::emulator::FIRST_PORT;
 use crate::error::LabError;
 use crate::path::Path;
 
 /// Which program sends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Traffic {
     /// iperf3, a client and a server a flow. It sets the congestion control once connected.
     #[default]
@@ -21,6 +25,15 @@ pub enum Traffic {
     /// The lab's own bulk sender, in this process: needs nothing, and sets the congestion control
     /// before it connects.
     Bulk,
+}
+
+impl fmt::Display for Traffic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Traffic::Iperf3 => "iperf3",
+            Traffic::Bulk => "the lab's bulk sender",
+        })
+    }
 }
 
 /// One flow to be sent.

@@ -1,0 +1,60 @@
+"use strict";
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const section = document.getElementById("plots");
+  const COLOURS = 8;
+  let charts = [];
+
+  const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const shown = (value) => (value == null ? "–" : value.toFixed(value < 10 ? 2 : 1));
+
+  function draw() {
+    charts.forEach((chart) => chart.destroy());
+    section.replaceChildren();
+    const axis = (label, size) => ({
+      label, size, labelSize: 22,
+      stroke: css("--muted"),
+      grid: { stroke: css("--grid"), width: 1 },
+      ticks: { stroke: css("--line"), width: 1 },
+      font: "12px system-ui, sans-serif",
+      labelFont: "12px system-ui, sans-serif",
+    });
+    charts = data.plots.map((plot) => {
+      const title = document.createElement("h2");
+      const note = document.createElement("span");
+      note.textContent = plot.note;
+      title.append(plot.title + " ", note);
+      const place = document.createElement("div");
+      section.append(title, place);
+      const options = {
+        width: section.clientWidth,
+        height: 260,
+        legend: {
+          markers: {
+            dash: (_, i) => (i > 0 && plot.lines[i - 1].dashed ? "dashed" : "solid"),
+            fill: (u, i) => (i > 0 && plot.lines[i - 1].dashed ? "transparent" : u.series[i].stroke()),
+          },
+        },
+        cursor: { sync: { key: "fairwater" } },
+        scales: { x: { time: false, range: [0, data.duration_s] }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
+        axes: [axis("time, s", 38), axis(plot.unit, 62)],
+        series: [{ label: "time", value: (_, v) => (v == null ? "–" : v.toFixed(2) + " s") }].concat(
+          plot.lines.map((line) => ({
+            label: line.label,
+            stroke: css("--s" + (1 + (line.run % COLOURS))),
+            width: line.dashed ? 1.25 : 1.5,
+            dash: line.dashed ? [6, 4] : undefined,
+            spanGaps: true,
+            points: { show: false },
+            value: (_, v) => (v == null ? "–" : shown(v) + " " + plot.unit),
+          })),
+        ),
+      };
+      return new uPlot(options, [data.time_s, ...plot.lines.map((line) => line.values)], place);
+    });
+  }
+
+  draw();
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  addEventListener("resize", () => charts.forEach((chart) => chart.setSize({ width: section.clientWidth, height: 260 })));
+})();
