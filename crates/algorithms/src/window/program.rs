@@ -82,14 +82,6 @@ impl Shape {
                     "delivered"
                 },
             )
-            .replace(
-                "@factor@",
-                if css {
-                    "(if css (/ Rate 4) Rate)"
-                } else {
-                    "Rate"
-                },
-            )
             .replace("@train@", if rate { "" } else { ACK_TRAIN })
             .replace("@period@", &period)
     }
@@ -153,7 +145,9 @@ const DEFINE_CLASSIC: &str = "  \
   (samples 0)
 ";
 
-const DEFINE_RATE: &str = "  (doubled_at 0)                   # microseconds
+const DEFINE_RATE: &str = "  \
+  (by_rate true)                   # until the first sign of congestion
+  (doubled_at 0)                   # microseconds
 ";
 
 /// What leaves the pipe with this ACK is bounded by what cwnd let in, so that a cumulative ACK
@@ -176,8 +170,9 @@ const LOSS: &str = "(> Ack.lost_pkts_sample 0)";
 const LOSS_OR_MARK: &str = "(|| (> Ack.lost_pkts_sample 0) (> Ack.ecn_packets 0))";
 /// While a rate governs, cwnd is out of the way: what is out is the window.
 const WINDOW_OF_RATE: &str = "(if (> Rate 0) (min last_cwnd outstanding) last_cwnd)";
-const LEAVE_RATE: &str = "(when (> Rate 0)
-    (:= Cwnd (max mss (min Cwnd outstanding)))
+const LEAVE_RATE: &str = "(when by_rate
+    (:= by_rate false)
+    (when (> Rate 0) (:= Cwnd (max mss (min Cwnd outstanding))))
     (:= Rate 0))";
 
 /// In this order: the datapath's undo, a timeout, the end of a recovery, the begin of one, the
@@ -289,6 +284,7 @@ const PLUS_PLUS: &str = "
     (when (&& (! css) (&& (< last_round_min_us +infinity)
                           (>= (- round_min_us last_round_min_us)
                               (max 4000 (min 16000 (/ last_round_min_us 8))))))
+      @leave rate@
       (:= css true)
       (:= css_rounds 0)
       (:= css_baseline_us round_min_us)))
@@ -301,7 +297,6 @@ const PLUS_PLUS: &str = "
       (:= css_rounds (+ css_rounds 1))
       (when (>= css_rounds 5)
         (:= css false)
-        @leave rate@
         (:= Report.ssthresh Cwnd)
         (report)))))
 ";
@@ -329,23 +324,23 @@ const SLOW_START_PLANE: &str = "
 ";
 
 /// CCP §4.4, the excerpt by rate: cwnd stays out of the way, at one and a half round trips of
-/// the rate. A later slow start, after a timeout, is by cwnd.
+/// the rate. From the first sign of congestion on, slow start is by cwnd.
 const SLOW_START_RATE: &str = "
-(when (&& (== Report.ssthresh +infinity) (< Flow.rtt_sample_us +infinity))
+(when (&& by_rate (< Flow.rtt_sample_us +infinity))
   (when (== Rate 0)
     (:= Rate (/ (* Cwnd 1000000) Flow.rtt_sample_us))
     (:= doubled_at Ack.now))
   (when (&& limited (> (- Ack.now doubled_at) Flow.rtt_sample_us))
-    (:= Rate (+ Rate @factor@))
+    (:= Rate (* Rate 2))
     (:= doubled_at Ack.now))
   (:= Cwnd (max Cwnd (/ (* Rate Flow.rtt_sample_us) 666667))))
-(when (&& (!= Report.mode 1) (&& limited (> Ack.bytes_acked 0)))
+(when (&& (! by_rate) (&& (!= Report.mode 1) (&& limited (> Ack.bytes_acked 0))))
   (:= Report.acked (+ Report.acked delivered))
-  (:= growth (if (== Report.ssthresh +infinity) 0 delivered))
+  (:= growth delivered)
   (when (< Cwnd Report.ssthresh)
-    (:= steps (min growth (- Report.ssthresh Cwnd)))
+    (:= steps (min @growth@ (- Report.ssthresh Cwnd)))
     (:= Cwnd (+ Cwnd steps))
-    (:= growth (- growth steps))))
+    (:= growth (if (< Cwnd Report.ssthresh) 0 (- delivered steps)))))
 ";
 
 /// One step for what was earned before, at most, as the pace may have changed since (Linux's

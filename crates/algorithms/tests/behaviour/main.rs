@@ -1,0 +1,13 @@
+//! The algorithms at their public seam: their programs run in the reference interpreter, their
+//! flows in a plane, over a model path.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod constant;
+mod cubic;
+mod fidelity;
+mod limits;
+mod reno;
+mod slow_start;
+mod spec;
+mod support;

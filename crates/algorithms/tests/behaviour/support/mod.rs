@@ -1,0 +1,5 @@
+//! A model of a path and of the senders over it.
+
+pub(crate) mod driver;
+pub(crate) mod kernel;
+pub(crate) mod path;
