@@ -2,6 +2,26 @@
 //!
 //! [`interp`] defines what a program does; [`ebpf`] generates raw eBPF that does the same on a
 //! [`frame`] of flow state in kernel memory.
+//!
+//! ```
+//! use fairwater_exec::interp::{Input, Machine};
+//! use fairwater_lang::{Signal, compile};
+//!
+//! let source = "(def (Report (volatile acked 0)))
+//! (when true
+//!   (:= Report.acked (+ Report.acked Ack.bytes_acked))
+//!   (:= Cwnd (+ Cwnd Ack.bytes_acked))
+//!   (when (> Micros 10000) (report) (reset)))";
+//! let program = compile("count.ccp", source)?.program;
+//! let mut machine = Machine::new(&program, 0);
+//! let mut signals = [0; Signal::ALL.len()];
+//! signals[Signal::Now as usize] = 10_001;
+//! signals[Signal::BytesAcked as usize] = 2896;
+//! let outcome = machine.invoke(&Input { signals, cwnd: 14480, rate: 0, stage: None });
+//! assert_eq!(outcome.cwnd, 17376);
+//! assert_eq!(outcome.report, Some(vec![2896]));
+//! # Ok::<(), fairwater_lang::Diagnostics>(())
+//! ```
 
 pub mod arith;
 pub mod ebpf;

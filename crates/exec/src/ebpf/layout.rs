@@ -8,7 +8,7 @@ pub(super) fn lay_out(insns: &[Insn], targets: &[Option<usize>]) -> Vec<Insn> {
         .into_iter()
         .map(usize::from)
         .collect();
-    drop_idle_jumps(insns, targets, &mut sizes);
+    drop_idle_jumps(targets, &mut sizes);
     let addresses = lengthen(insns, targets, &mut sizes);
 
     let mut code = Vec::with_capacity(addresses[insns.len()]);
@@ -50,16 +50,17 @@ fn reachable(insns: &[Insn], targets: &[Option<usize>]) -> Vec<bool> {
     reached
 }
 
-/// Leaves out a jump to what follows it anyway.
-fn drop_idle_jumps(insns: &[Insn], targets: &[Option<usize>], sizes: &mut [usize]) {
-    let mut next = insns.len();
-    for at in (0..insns.len())
+/// Leaves out each jump to what follows it anyway.
+fn drop_idle_jumps(targets: &[Option<usize>], sizes: &mut [usize]) {
+    let mut next = sizes.len();
+    for (at, size) in sizes
+        .iter_mut()
+        .enumerate()
         .rev()
-        .filter(|&at| sizes[at] > 0)
-        .collect::<Vec<_>>()
+        .filter(|(_, size)| **size > 0)
     {
         match targets[at] {
-            Some(target) if is_goto(insns[at]) && at < target && target <= next => sizes[at] = 0,
+            Some(target) if at < target && target <= next => *size = 0,
             _ => next = at,
         }
     }
