@@ -133,8 +133,13 @@ impl Lexer<'_> {
             }
             _ => {
                 let span = self.span_from(start);
-                let error = Diagnostic::error("malformed-number", span, "this is neither a number nor a name")
-                    .help("a number is digits, `1500`, or digits, a point and digits, `0.5`; a name does not begin with a digit");
+                let error = Diagnostic::error(
+                    "malformed-number",
+                    span,
+                    "this is neither a number nor a name",
+                )
+                .help("a number is digits, `1500`, or digits, a point and digits, `0.5`")
+                .help("a name does not begin with a digit");
                 self.bad(start, error);
                 return;
             }

@@ -1,15 +1,15 @@
 //! Warnings: programs that are right in form and probably wrong in meaning.
 
-use super::Checker;
+use super::{Checker, Placed};
 use crate::diagnostic::{Diagnostic, Span};
-use crate::program::{Comparison, Event, Expr, Scope, Stmt, Type};
+use crate::program::{Comparison, Expr, Scope, Stmt, Type};
 
 impl Checker<'_, '_> {
-    pub(super) fn lint(&mut self, events: &[Event], places: &[(Span, Span)]) {
+    pub(super) fn lint(&mut self, placed: &[Placed]) {
         if !self.errors.is_empty() {
             return;
         }
-        self.lint_reach(events, places);
+        self.lint_reach(placed);
         for declared in &self.declared {
             let (variable, span) = (&declared.variable, declared.span);
             let name = &variable.name;
@@ -36,10 +36,13 @@ impl Checker<'_, '_> {
 
     /// A true condition ends the invocation unless `(fallthrough)` ran, here or in an earlier
     /// body (CCP §4.1), so whatever follows an unconditional `when` without one cannot run.
-    fn lint_reach(&mut self, events: &[Event], places: &[(Span, Span)]) {
+    fn lint_reach(&mut self, placed: &[Placed]) {
         let mut falls_through = false;
         let mut last: Option<Span> = None;
-        for (event, (_, condition)) in events.iter().zip(places) {
+        for Placed {
+            event, condition, ..
+        } in placed
+        {
             if let Some(last) = last {
                 let warning =
                     Diagnostic::warning("unreachable", *condition, "this `when` can never run")

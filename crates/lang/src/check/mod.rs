@@ -106,6 +106,14 @@ struct Declared {
     assigned: bool,
 }
 
+/// A top-level `when` and where it stands.
+#[derive(Debug)]
+struct Placed {
+    event: Event,
+    span: Span,
+    condition: Span,
+}
+
 struct Checker<'s, 'k> {
     source: &'s str,
     errors: &'k mut Sink,
@@ -143,32 +151,27 @@ impl Checker<'_, '_> {
         }
         self.number_variables();
 
-        let mut events = Vec::new();
-        let mut places = Vec::new();
+        let mut placed = Vec::new();
         for form in forms.iter().filter(|form| !is(form, Word::Def)) {
             match form {
-                Node::List(list) if list.broken => places.push((list.span, list.span)),
+                Node::List(list) if list.broken => {}
                 Node::List(list) if head_word(list) == Some(Word::When) => {
-                    let (event, condition) = self.event(list);
-                    events.extend(event);
-                    places.push((list.span, condition));
+                    placed.extend(self.event(list))
                 }
                 _ => self.stray_form(form),
             }
         }
-        if places.is_empty() && self.errors.is_empty() {
+        if placed.is_empty() && self.errors.is_empty() {
             let end = self.source.trim_end().len();
-            let error = Diagnostic::error(
-                "no-when",
-                Span::new(end, end),
-                "a program needs at least one `when`",
-            )
-            .help("`(when true …)` runs on every ACK");
+            let message = "a program needs at least one `when`";
+            let error = Diagnostic::error("no-when", Span::new(end, end), message)
+                .help("`(when true …)` runs on every ACK");
             self.errors.push(error);
         }
-        self.bound_size(&events, &places);
-        self.lint(&events, &places);
+        self.bound_size(&placed);
+        self.lint(&placed);
 
+        let events: Vec<_> = placed.into_iter().map(|p| p.event).collect();
         let signals = walk::signals(&events);
         let mut variables: Vec<_> = Vec::with_capacity(self.declared.len() + self.hidden.len());
         for scope in [Scope::Report, Scope::Control] {
@@ -210,12 +213,9 @@ impl Checker<'_, '_> {
         self.errors.push(error);
     }
 
-    fn bound_size(&mut self, events: &[Event], places: &[(Span, Span)]) {
-        if !self.errors.is_empty() {
-            return;
-        }
+    fn bound_size(&mut self, placed: &[Placed]) {
         let mut nodes = 0;
-        for (event, (span, _)) in events.iter().zip(places) {
+        for Placed { event, span, .. } in placed {
             nodes += walk::size(event);
             if nodes > MAX_NODES {
                 let message = format!(

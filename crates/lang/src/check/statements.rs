@@ -1,26 +1,28 @@
 //! `when` clauses and the statements in them.
 
-use super::{Checker, Kind, Value, head_word};
-use crate::diagnostic::{Diagnostic, Span};
+use super::{Checker, Kind, Placed, Value, head_word};
+use crate::diagnostic::Diagnostic;
 use crate::program::{Event, Expr, Place, Stmt, Type};
 use crate::signal::Signal;
 use crate::syntax::{AtomKind, List, Node};
 use crate::words::Word;
 
 impl Checker<'_, '_> {
-    /// A top-level `when`, and where its condition stands.
-    pub(super) fn event(&mut self, list: &List<'_>) -> (Option<Event>, Span) {
+    /// A top-level `when`.
+    pub(super) fn event(&mut self, list: &List<'_>) -> Option<Placed> {
         let mut prelude = Vec::new();
         let (condition, body) = self.when(list, &mut prelude);
-        let span = condition.as_ref().map_or(list.span, |c| c.span);
-        (
-            condition.map(|c| Event {
-                prelude,
-                condition: c.expr,
-                body,
-            }),
-            span,
-        )
+        let condition = condition?;
+        let event = Event {
+            prelude,
+            condition: condition.expr,
+            body,
+        };
+        Some(Placed {
+            event,
+            span: list.span,
+            condition: condition.span,
+        })
     }
 
     /// The condition and body of a `when`; what the condition needs first goes to `prelude`.
@@ -149,8 +151,12 @@ impl Checker<'_, '_> {
         if branches.is_empty() || branches.len() > 2 {
             let count = branches.len() + 1;
             let name = list.head().map_or("", |h| h.text);
-            let error = Diagnostic::error("wrong-arguments", list.span, format!("`{name}` takes 2 or 3 arguments, not {count}"))
-                .help("write `(if condition statement)` or `(if condition statement else-statement)`; for several statements nest a `when`");
+            let message = format!("`{name}` takes 2 or 3 arguments, not {count}");
+            let error = Diagnostic::error("wrong-arguments", list.span, message)
+                .help(format!(
+                    "write `({name} condition statement [else-statement])`"
+                ))
+                .help("for several statements nest a `when`");
             self.errors.push(error);
         }
         let mut sides = branches.iter().map(|node| {
