@@ -186,8 +186,8 @@ impl Sender<'_> {
                 None => break,
             };
             self.transmit(packet);
-            if self.rate > 0 {
-                self.next_paced_us = self.now_us.max(1) + MSS * 1_000_000 / self.rate;
+            if let Some(gap_us) = (MSS * 1_000_000).checked_div(self.rate) {
+                self.next_paced_us = self.now_us.max(1) + gap_us;
             }
         }
     }

@@ -1,13 +1,9 @@
 //! What a plane does with events, at its public seam.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::sync::{Arc, Mutex};
 
+use crate::support::*;
 use fairwater_plane::*;
-use support::*;
 
 type Log = Arc<Mutex<Vec<&'static str>>>;
 

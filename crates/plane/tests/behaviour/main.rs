@@ -1,0 +1,7 @@
+//! The plane at its public seam.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod events;
+mod isolation;
+mod support;
