@@ -5,6 +5,7 @@
 //! the kernel's own (RFC 9669), so they are loaded as they are: no clang, no libbpf, no
 //! relocation.
 
+mod arithmetic;
 pub mod asm;
 mod expr;
 mod fold;

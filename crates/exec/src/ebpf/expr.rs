@@ -13,7 +13,7 @@ use super::insn::{Alu, Cond, Operand, Reg, Size};
 use crate::frame::{CWND, FrameLayout, RATE, SIGNALS, TIMER_ZERO};
 use fairwater_lang::{Binary, Comparison, Expr, Place, Signal, VarId};
 
-use Reg::{R0, R1, R2, R3, R4, R6};
+use Reg::{R0, R1, R2, R6};
 
 /// What the verifier can know of a value in a register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -169,7 +169,7 @@ impl Emitter<'_> {
 
     /// `R1` = the left value; the right one is in the operand, `R2` or an immediate. When
     /// `hidden`, the verifier knows nothing of either, constants excepted.
-    fn operands(
+    pub(super) fn operands(
         &mut self,
         left: &Expr,
         right: &Expr,
@@ -231,7 +231,7 @@ impl Emitter<'_> {
     }
 
     /// The number as an operand: an immediate, or in `reg` if it is too large.
-    fn number(&mut self, value: u64, reg: Reg) -> Operand {
+    pub(super) fn number(&mut self, value: u64, reg: Reg) -> Operand {
         match i32::try_from(value) {
             Ok(imm) => imm.into(),
             Err(_) => {
@@ -258,224 +258,8 @@ impl Emitter<'_> {
         self.asm.load(Size::U64, dst, R6, at);
     }
 
-    /// `R1 = R1 op right`.
-    fn binary(&mut self, op: Binary, right: Operand) {
-        match op {
-            Binary::Add => self.add(R1, right),
-            Binary::Sub => {
-                self.keep_or(Cond::Ge, right);
-                self.asm.alu(Alu::Sub, R1, right);
-            }
-            Binary::Mul => match right {
-                Operand::Reg(right) => self.multiply(R1, right),
-                Operand::Imm(by) => self.multiply_by(R1, by.cast_unsigned()),
-            },
-            Binary::Div => match right {
-                // The verifier refuses a division by an immediate 0.
-                Operand::Imm(0) => self.asm.mov(R1, 0),
-                Operand::Imm(by) => self.divide_by(R1, by.cast_unsigned()),
-                Operand::Reg(_) => self.asm.alu(Alu::Div, R1, right),
-            },
-            Binary::Min => self.keep_or(Cond::Le, right),
-            Binary::Max => self.keep_or(Cond::Ge, right),
-            Binary::WrappedMax => {
-                let end = self.asm.label();
-                self.asm.mov(R0, R1);
-                self.asm.alu32(Alu::Sub, R0, right);
-                self.asm.jump_if32(Cond::Sge, R0, 0, end);
-                self.asm.mov(R1, right);
-                self.asm.bind(end);
-            }
-        }
-    }
-
-    /// `R1 = right` unless `R1 cond right`.
-    fn keep_or(&mut self, cond: Cond, right: Operand) {
-        let end = self.asm.label();
-        self.asm.jump_if(cond, R1, right, end);
-        self.asm.mov(R1, right);
-        self.asm.bind(end);
-    }
-
-    /// `dst += right`, saturating: it wrapped if the sum is less than either.
-    fn add(&mut self, dst: Reg, right: Operand) {
-        let end = self.asm.label();
-        self.asm.alu(Alu::Add, dst, right);
-        self.asm.jump_if(Cond::Ge, dst, right, end);
-        self.asm.mov(dst, -1);
-        self.asm.bind(end);
-    }
-
-    /// `left *= right`, saturating. Divides only if either has more than 32 bits.
-    fn multiply(&mut self, left: Reg, right: Reg) {
-        let (fits, end) = (self.asm.label(), self.asm.label());
-        self.asm.mov(R0, left);
-        self.asm.alu(Alu::Or, R0, right);
-        self.asm.alu(Alu::Rsh, R0, 32);
-        self.asm.jump_if(Cond::Eq, R0, 0, fits);
-        self.asm.jump_if(Cond::Eq, right, 0, fits);
-        self.asm.mov(R0, -1);
-        self.asm.alu(Alu::Div, R0, right);
-        self.asm.jump_if(Cond::Ge, R0, left, fits);
-        self.asm.mov(left, -1);
-        self.asm.jump(end);
-        self.asm.bind(fits);
-        self.asm.alu(Alu::Mul, left, right);
-        self.asm.bind(end);
-    }
-
-    /// `dst *= by`, saturating. `R0` and `R3` are lost.
-    fn multiply_by(&mut self, dst: Reg, by: u32) {
-        match by {
-            0 => self.asm.mov(dst, 0),
-            1 => {}
-            _ => {
-                let (fits, end) = (self.asm.label(), self.asm.label());
-                self.asm.constant(R0, u64::MAX / u64::from(by));
-                self.asm.jump_if(Cond::Le, dst, R0, fits);
-                self.asm.mov(dst, -1);
-                self.asm.jump(end);
-                self.asm.bind(fits);
-                let by = self.number(by.into(), R3);
-                self.asm.alu(Alu::Mul, dst, by);
-                self.asm.bind(end);
-            }
-        }
-    }
-
-    /// `dst /= by`, which is not 0. `R4` is lost.
-    fn divide_by(&mut self, dst: Reg, by: u32) {
-        if by.is_power_of_two() {
-            self.asm.alu(Alu::Rsh, dst, by.trailing_zeros() as i32);
-        } else {
-            let by = self.number(by.into(), R4);
-            self.asm.alu(Alu::Div, dst, by);
-        }
-    }
-
-    /// `R1 = floor(R1 × num / den)`, saturating.
-    ///
-    /// With `R1 = q·den + r` that is `q·num + floor(r·num / den)`, and `r·num` fits 64 bits.
-    fn scale(&mut self, num: u32, den: u32) {
-        if den <= 1 || num == 0 {
-            return self.multiply_by(R1, num);
-        }
-        let (slow, full, end) = (self.asm.label(), self.asm.label(), self.asm.label());
-        self.asm.mov(R0, R1);
-        self.asm.alu(Alu::Rsh, R0, 32);
-        self.asm.jump_if(Cond::Ne, R0, 0, slow);
-        let factor = self.number(num.into(), R3);
-        self.asm.alu(Alu::Mul, R1, factor);
-        self.divide_by(R1, den);
-        self.asm.jump(end);
-
-        self.asm.bind(slow);
-        let factor = self.number(num.into(), R3);
-        let divisor = self.number(den.into(), R4);
-        self.asm.mov(R0, R1);
-        self.asm.alu(Alu::Div, R0, divisor);
-        self.asm.alu(Alu::Mod, R1, divisor);
-        self.asm.alu(Alu::Mul, R1, factor);
-        self.asm.alu(Alu::Div, R1, divisor);
-        if num > den {
-            self.asm.constant(R2, u64::MAX / u64::from(num));
-            self.asm.jump_if(Cond::Gt, R0, R2, full);
-        }
-        self.asm.alu(Alu::Mul, R0, factor);
-        self.asm.alu(Alu::Add, R1, R0);
-        if num > den {
-            self.asm.jump_if(Cond::Ge, R1, R0, end);
-            self.asm.bind(full);
-            self.asm.mov(R1, -1);
-        }
-        self.asm.bind(end);
-    }
-
-    fn ewma(
-        &mut self,
-        weight: &Expr,
-        old: &Expr,
-        new: &Expr,
-        slot: usize,
-    ) -> Result<(), GenerateError> {
-        if let Expr::Const(weight, _) = weight {
-            let right = self.operands(old, new, slot, true)?;
-            if right != Operand::Reg(R2) {
-                self.asm.mov(R2, right);
-            }
-            return self.ewma_by(*weight, slot);
-        }
-        let [weight, old, new] = self.park([weight, old, new], slot)?;
-        let end = self.asm.label();
-        let first = self.asm.label();
-        self.asm.load(Size::U64, R1, R6, old);
-        self.asm.jump_if(Cond::Eq, R1, 0, first);
-        self.asm.load(Size::U64, R2, R6, weight);
-        self.multiply(R1, R2);
-        self.asm.store(Size::U64, R6, old, R1);
-        self.asm.load(Size::U64, R2, R6, weight);
-        self.asm.mov(R1, 10);
-        self.keep_or(Cond::Ge, R2.into());
-        self.asm.alu(Alu::Sub, R1, R2);
-        self.asm.store(Size::U64, R6, weight, R1);
-        self.asm.load(Size::U64, R1, R6, weight);
-        self.asm.load(Size::U64, R2, R6, new);
-        self.multiply(R1, R2);
-        self.asm.store(Size::U64, R6, weight, R1);
-        self.asm.load(Size::U64, R1, R6, weight);
-        self.asm.load(Size::U64, R2, R6, old);
-        self.add(R1, R2.into());
-        self.asm.alu(Alu::Div, R1, 10);
-        self.asm.jump(end);
-        self.asm.bind(first);
-        self.asm.load(Size::U64, R1, R6, new);
-        self.asm.bind(end);
-        Ok(())
-    }
-
-    /// `R1` = the average of the old `R1` and the new `R2` by a constant weight.
-    fn ewma_by(&mut self, weight: u64, slot: usize) -> Result<(), GenerateError> {
-        let rest = 10_u64.saturating_sub(weight);
-        let (first, slow, end) = (self.asm.label(), self.asm.label(), self.asm.label());
-        let old = self.scratch(slot)?;
-        let new = self.scratch(slot + 1)?;
-        self.asm.jump_if(Cond::Eq, R1, 0, first);
-        if weight <= 10 {
-            // Below 2⁶⁰ neither product nor the sum, at most 10·2⁶⁰ < 2⁶⁴, can saturate.
-            self.asm.mov(R0, R1);
-            self.asm.alu(Alu::Or, R0, R2);
-            self.asm.alu(Alu::Rsh, R0, 60);
-            self.asm.jump_if(Cond::Ne, R0, 0, slow);
-            self.asm.alu(Alu::Mul, R1, weight as i32);
-            self.asm.alu(Alu::Mul, R2, rest as i32);
-            self.asm.alu(Alu::Add, R1, R2);
-            self.asm.alu(Alu::Div, R1, 10);
-            self.asm.jump(end);
-        }
-        self.asm.bind(slow);
-        self.asm.store(Size::U64, R6, new, R2);
-        let factor = self.number(weight, R3);
-        match factor {
-            Operand::Imm(by) => self.multiply_by(R1, by.cast_unsigned()),
-            Operand::Reg(by) => self.multiply(R1, by),
-        }
-        self.asm.store(Size::U64, R6, old, R1);
-        self.asm.load(Size::U64, R1, R6, new);
-        self.multiply_by(R1, rest as u32);
-        self.asm.store(Size::U64, R6, new, R1);
-        self.asm.load(Size::U64, R1, R6, old);
-        self.asm.load(Size::U64, R2, R6, new);
-        self.add(R1, R2.into());
-        self.asm.alu(Alu::Div, R1, 10);
-        self.asm.jump(end);
-        self.asm.bind(first);
-        self.asm.mov(R1, R2);
-        self.asm.bind(end);
-        Ok(())
-    }
-
     /// Evaluates each into a scratch slot, the deepest first, and tells their offsets.
-    fn park<const N: usize>(
+    pub(super) fn park<const N: usize>(
         &mut self,
         exprs: [&Expr; N],
         slot: usize,
@@ -495,7 +279,7 @@ impl Emitter<'_> {
         self.layout.variable(at.into()) as i16
     }
 
-    fn scratch(&self, slot: usize) -> Result<i16, GenerateError> {
+    pub(super) fn scratch(&self, slot: usize) -> Result<i16, GenerateError> {
         match self.layout.scratch(slot) {
             Some(at) => Ok(at as i16),
             None => Err(GenerateError::TooDeep),
