@@ -52,9 +52,11 @@ impl Asm {
         Label(self.bound.len() - 1)
     }
 
-    /// Binds the label to the next instruction.
+    /// Binds the label, one of this assembler's, to the next instruction.
     pub fn bind(&mut self, label: Label) {
-        self.bound[label.0] = Some(self.insns.len());
+        if let Some(bound) = self.bound.get_mut(label.0) {
+            *bound = Some(self.insns.len());
+        }
     }
 
     /// Appends one instruction as it is.

@@ -1,7 +1,7 @@
 //! Expressions: each leaves its value in `R1`; `R0` and `R2`–`R5` are scratch.
 //!
-//! An intermediate value waits in the frame's scratch slots, never on the stack or in a
-//! register, and comes back from there before anything branches on it. The verifier knows nothing
+//! An intermediate value waits for others in the frame's scratch slots, not on the stack, and
+//! comes back from there before anything branches on it. The verifier knows nothing
 //! of what it loads from a map, so no branch over values can ever be decided by it; its states
 //! merge after each branch, and its work stays linear in the length of the program. Were it to
 //! follow values (a saturated sum is a constant, say), it would have to tell apart every
