@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{algorithms, check, completions, man};
+use crate::commands::{algorithms, attach, check, completions, doctor, man, top};
 use crate::failure::Failure;
 
 /// A congestion control plane: write the algorithm once, run it anywhere packets are sent.
@@ -23,7 +23,10 @@ Exit codes:
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Attach(attach::Args),
+    Top(top::Args),
     Check(check::Args),
+    Doctor(doctor::Args),
     Algorithms(algorithms::Args),
     Completions(completions::Args),
     Man(man::Args),
@@ -32,7 +35,10 @@ pub(crate) enum Command {
 impl Command {
     pub(crate) fn run(self) -> Result<(), Failure> {
         match self {
+            Self::Attach(args) => attach::run(&args),
+            Self::Top(args) => top::run(&args),
             Self::Check(args) => check::run(&args),
+            Self::Doctor(args) => doctor::run(&args),
             Self::Algorithms(args) => algorithms::run(&args),
             Self::Completions(args) => completions::run(&args),
             Self::Man(args) => man::run(&args),

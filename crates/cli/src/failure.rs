@@ -3,15 +3,30 @@
 use std::io;
 use std::process::ExitCode;
 
+use fairwater_linux::LinuxError;
+use fairwater_linux::probe::Missing;
+
 /// Why a subcommand ended without doing all that was asked.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     /// What was asked for makes no sense; nothing was started.
     #[error("{0}")]
     BadInput(String),
-    /// As [`Failure::BadInput`], with diagnostics that are already on standard error.
-    #[error("bad input")]
-    Diagnosed,
+    /// The output says already what is wrong; this is the exit code.
+    #[error("exit code {0}")]
+    Said(u8),
+    /// This machine or process lacks something.
+    #[error(transparent)]
+    Missing(#[from] Missing),
+    /// Ctrl-C; everything is cleaned up.
+    #[error("interrupted")]
+    Interrupted,
+    /// Somebody else has what was asked for.
+    #[error("{0}")]
+    Held(String),
+    /// The Linux datapath failed.
+    #[error(transparent)]
+    Linux(LinuxError),
     /// Reading or writing failed.
     #[error("{what}: {source}")]
     Io {
@@ -20,6 +35,15 @@ pub(crate) enum Failure {
         /// Why it failed.
         source: io::Error,
     },
+}
+
+impl From<LinuxError> for Failure {
+    fn from(error: LinuxError) -> Self {
+        match error {
+            LinuxError::Missing(missing) => Self::Missing(missing),
+            other => Self::Linux(other),
+        }
+    }
 }
 
 impl Failure {
@@ -36,9 +60,11 @@ impl Failure {
             Self::Io { source, .. } if source.kind() == io::ErrorKind::BrokenPipe => {
                 ExitCode::SUCCESS
             }
-            Self::Diagnosed => ExitCode::from(2),
+            Self::Held(_) | Self::Linux(_) | Self::Io { .. } => self.say(1),
+            Self::Said(code) => ExitCode::from(*code),
             Self::BadInput(_) => self.say(2),
-            Self::Io { .. } => self.say(1),
+            Self::Missing(_) => self.say(3),
+            Self::Interrupted => ExitCode::from(130),
         }
     }
 

@@ -7,6 +7,8 @@ mod cli;
 mod commands;
 mod failure;
 mod output;
+mod stop;
+mod units;
 
 use std::process::ExitCode;
 

@@ -52,7 +52,7 @@ fn paragraph(algorithm: &Entry) -> String {
     {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "  {key:width$}  {meaning}");
-        let _ = writeln!(text, "  {:width$}  {range}; {default} when not set", "");
+        let _ = writeln!(text, "  {:width$}  {range}; default: {default}", "");
     }
     text
 }

@@ -1,6 +1,9 @@
 //! One file per subcommand.
 
 pub(crate) mod algorithms;
+pub(crate) mod attach;
 pub(crate) mod check;
 pub(crate) mod completions;
+pub(crate) mod doctor;
 pub(crate) mod man;
+pub(crate) mod top;

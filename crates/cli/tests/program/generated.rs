@@ -1,18 +1,13 @@
 //! What packagers generate: completions and man pages.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::fs;
-use std::process::Command;
 
 fn fairwater(args: &[&str]) -> (String, String, Option<i32>) {
-    let output = Command::new(env!("CARGO_BIN_EXE_fairwater"))
-        .args(args)
-        .output()
-        .unwrap();
+    let output = crate::support::fairwater(args);
+    let text = |bytes| String::from_utf8(bytes).unwrap();
     (
-        String::from_utf8(output.stdout).unwrap(),
-        String::from_utf8(output.stderr).unwrap(),
+        text(output.stdout),
+        text(output.stderr),
         output.status.code(),
     )
 }

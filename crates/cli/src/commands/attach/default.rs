@@ -1,0 +1,319 @@
+//! The machine's default congestion control, changed for as long as `attach --default` runs.
+//!
+//! What it was is kept in a state file, locked for as long as it is changed. Locks die with their
+//! holder and the file does not, so a start after `kill -9` finds an unlocked file, and
+//! restores what it says. Each network namespace has its own default and file.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+
+/// Where the default and its state file are.
+#[derive(Debug, Clone)]
+pub(crate) struct Places {
+    /// The sysctl `net.ipv4.tcp_congestion_control`, for IPv6 too.
+    pub(crate) sysctl: PathBuf,
+    /// The state file.
+    pub(crate) state: PathBuf,
+}
+
+impl Places {
+    /// Those of the network namespace that this process is in.
+    pub(crate) fn of_this_namespace() -> io::Result<Self> {
+        let namespace = fs::metadata("/proc/self/ns/net")?.ino();
+        Ok(Self {
+            sysctl: "/proc/sys/net/ipv4/tcp_congestion_control".into(),
+            state: format!("/run/fairwater/default-{namespace}.json").into(),
+        })
+    }
+}
+
+/// What the state file says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Change {
+    former: String,
+    ours: String,
+    pid: u32,
+}
+
+/// The changed default; it is restored when this is dropped.
+#[derive(Debug)]
+pub(crate) struct ChangedDefault {
+    places: Places,
+    /// Locked, and so the proof that this process lives.
+    _lock: File,
+    change: Change,
+}
+
+/// Why the default was left as it is.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DefaultError {
+    /// Another process has changed it and still runs.
+    #[error("the default is set to {ours} by process {pid}; stop it first")]
+    Held {
+        /// What that process has set.
+        ours: String,
+        /// The process.
+        pid: u32,
+    },
+    /// Reading or writing failed.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl From<DefaultError> for Failure {
+    fn from(error: DefaultError) -> Self {
+        match error {
+            DefaultError::Io { path, source } => Self::io(path.display().to_string())(source),
+            held @ DefaultError::Held { .. } => Self::Held(held.to_string()),
+        }
+    }
+}
+
+/// What an earlier process changed and could not restore.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Restored {
+    /// What it had set.
+    pub(crate) from: String,
+    /// What it was before, and is again.
+    pub(crate) to: String,
+}
+
+/// Restores the default if a process that changed it was killed.
+///
+/// Nothing is done while such a process runs, nor when somebody has changed the default since.
+pub(crate) fn restore_after_kill(places: &Places) -> Result<Option<Restored>, DefaultError> {
+    if !places.state.exists() {
+        return Ok(None);
+    }
+    let Some(mut file) = open_locked(&places.state)?.ok() else {
+        return Ok(None);
+    };
+    let Some(change) = read_change(&mut file, &places.state)? else {
+        return Ok(None);
+    };
+    let restored = restore(places, &change)?;
+    Ok(restored.then_some(Restored {
+        from: change.ours,
+        to: change.former,
+    }))
+}
+
+impl ChangedDefault {
+    /// Makes `name` the default until this is dropped. The name must be registered.
+    pub(crate) fn set(places: Places, name: &str) -> Result<Self, DefaultError> {
+        restore_after_kill(&places)?;
+        if let Some(directory) = places.state.parent() {
+            fs::create_dir_all(directory).map_err(at(directory))?;
+        }
+        let mut file = match open_locked(&places.state)? {
+            Ok(file) => file,
+            Err(mut held) => {
+                let change = read_change(&mut held, &places.state)?;
+                let (ours, pid) = change.map_or_else(Default::default, |c| (c.ours, c.pid));
+                return Err(DefaultError::Held { ours, pid });
+            }
+        };
+        let former = read_default(&places.sysctl)?;
+        let change = Change {
+            former,
+            ours: name.to_owned(),
+            pid: std::process::id(),
+        };
+        // The state first: killed between the two, there is nothing to restore.
+        write_change(&mut file, &change).map_err(at(&places.state))?;
+        fs::write(&places.sysctl, name).map_err(at(&places.sysctl))?;
+        Ok(Self {
+            places,
+            _lock: file,
+            change,
+        })
+    }
+
+    /// What the default was.
+    pub(crate) fn former(&self) -> &str {
+        &self.change.former
+    }
+}
+
+impl Drop for ChangedDefault {
+    fn drop(&mut self) {
+        if let Err(error) = restore(&self.places, &self.change) {
+            eprintln!("fairwater: the default congestion control is not restored: {error}");
+        }
+    }
+}
+
+/// Puts the former default back unless somebody has changed it since; removes the state file.
+fn restore(places: &Places, change: &Change) -> Result<bool, DefaultError> {
+    let is_ours = read_default(&places.sysctl)? == change.ours;
+    if is_ours {
+        fs::write(&places.sysctl, &change.former).map_err(at(&places.sysctl))?;
+    }
+    fs::remove_file(&places.state).map_err(at(&places.state))?;
+    Ok(is_ours)
+}
+
+fn read_default(sysctl: &Path) -> Result<String, DefaultError> {
+    Ok(fs::read_to_string(sysctl)
+        .map_err(at(sysctl))?
+        .trim()
+        .to_owned())
+}
+
+/// The file at `path`, made if need be: locked, or as it is when another process holds it.
+fn open_locked(path: &Path) -> Result<Result<File, File>, DefaultError> {
+    let mut options = File::options();
+    options.read(true).write(true).create(true).truncate(false);
+    loop {
+        let file = options.open(path).map_err(at(path))?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => return Ok(Err(file)),
+            Err(error) => return Err(at(path)(error.into())),
+        }
+        // Its last holder may have removed it between our opening and our locking.
+        let ours = file.metadata().map_err(at(path))?.ino();
+        if fs::metadata(path).is_ok_and(|now| now.ino() == ours) {
+            return Ok(Ok(file));
+        }
+    }
+}
+
+/// `None` when there is nothing to restore: the file is new, or was being written when its
+/// writer was killed, which is before the default is changed.
+fn read_change(file: &mut File, path: &Path) -> Result<Option<Change>, DefaultError> {
+    let mut text = String::new();
+    file.rewind()
+        .and_then(|()| file.read_to_string(&mut text))
+        .map_err(at(path))?;
+    Ok(serde_json::from_str(&text).ok())
+}
+
+fn write_change(file: &mut File, change: &Change) -> io::Result<()> {
+    file.set_len(0)?;
+    file.rewind()?;
+    serde_json::to_writer(&mut *file, change)?;
+    file.flush()
+}
+
+fn at(path: &Path) -> impl FnOnce(io::Error) -> DefaultError {
+    let path = path.to_owned();
+    move |source| DefaultError::Io { path, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Machine {
+        _directory: tempfile::TempDir,
+        places: Places,
+    }
+
+    fn machine() -> Machine {
+        let directory = tempfile::tempdir().unwrap();
+        let places = Places {
+            sysctl: directory.path().join("tcp_congestion_control"),
+            state: directory.path().join("run/fairwater/default.json"),
+        };
+        fs::write(&places.sysctl, "bbr\n").unwrap();
+        Machine {
+            _directory: directory,
+            places,
+        }
+    }
+
+    fn default_of(machine: &Machine) -> String {
+        read_default(&machine.places.sysctl).unwrap()
+    }
+
+    /// Ends the process's part without its drop: what `kill -9` leaves.
+    fn kill(default: ChangedDefault) {
+        let lock = default._lock.try_clone().unwrap();
+        std::mem::forget(default);
+        flock(&lock, FlockOperation::Unlock).unwrap();
+    }
+
+    #[test]
+    fn the_default_is_ours_until_dropped() {
+        let machine = machine();
+        let default = ChangedDefault::set(machine.places.clone(), "fw_cubic").unwrap();
+        assert_eq!(
+            (default_of(&machine).as_str(), default.former()),
+            ("fw_cubic", "bbr")
+        );
+        drop(default);
+        assert_eq!(default_of(&machine), "bbr");
+        assert!(!machine.places.state.exists());
+    }
+
+    #[test]
+    fn a_start_after_a_kill_restores() {
+        let machine = machine();
+        kill(ChangedDefault::set(machine.places.clone(), "fw_cubic").unwrap());
+        assert_eq!(default_of(&machine), "fw_cubic");
+        let restored = restore_after_kill(&machine.places).unwrap();
+        let expected = Restored {
+            from: "fw_cubic".into(),
+            to: "bbr".into(),
+        };
+        assert_eq!(restored, Some(expected));
+        assert_eq!(default_of(&machine), "bbr");
+    }
+
+    #[test]
+    fn the_former_default_survives_a_kill_and_another_change() {
+        let machine = machine();
+        kill(ChangedDefault::set(machine.places.clone(), "fw_cubic").unwrap());
+        let second = ChangedDefault::set(machine.places.clone(), "fw_reno").unwrap();
+        assert_eq!(second.former(), "bbr");
+        drop(second);
+        assert_eq!(default_of(&machine), "bbr");
+    }
+
+    #[test]
+    fn a_running_holder_is_named_and_left_alone() {
+        let machine = machine();
+        let first = ChangedDefault::set(machine.places.clone(), "fw_cubic").unwrap();
+        assert_eq!(restore_after_kill(&machine.places).unwrap(), None);
+        let error = ChangedDefault::set(machine.places.clone(), "fw_reno")
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("fw_cubic"), "{error}");
+        assert!(error.contains(&std::process::id().to_string()), "{error}");
+        assert_eq!(default_of(&machine), "fw_cubic");
+        drop(first);
+        assert_eq!(default_of(&machine), "bbr");
+    }
+
+    #[test]
+    fn what_somebody_else_has_set_since_is_kept() {
+        let machine = machine();
+        let default = ChangedDefault::set(machine.places.clone(), "fw_cubic").unwrap();
+        fs::write(&machine.places.sysctl, "reno\n").unwrap();
+        drop(default);
+        assert_eq!(default_of(&machine), "reno");
+    }
+
+    #[test]
+    fn a_half_written_state_restores_nothing() {
+        let machine = machine();
+        fs::create_dir_all(machine.places.state.parent().unwrap()).unwrap();
+        fs::write(&machine.places.state, "{\"former\":\"cu").unwrap();
+        assert_eq!(restore_after_kill(&machine.places).unwrap(), None);
+        assert_eq!(default_of(&machine), "bbr");
+    }
+}

@@ -1,0 +1,147 @@
+//! `fairwater attach`.
+
+mod default;
+
+use std::time::Duration;
+
+use fairwater_algorithms::{Choice, by_spec};
+use fairwater_linux::{Options, SIGNALS, Session, Wakeup, probe};
+use fairwater_plane::Plane;
+
+use crate::failure::Failure;
+use crate::stop::Stop;
+use crate::units::{count, duration, parse_duration};
+use default::{ChangedDefault, Places, Restored};
+
+const EXAMPLES: &str = "\
+Examples:
+  sudo fairwater attach cubic
+      and then, for one route:   sudo ip route change … congctl fw_cubic
+      or for one iperf3:         iperf3 -C fw_cubic -c …
+  sudo fairwater attach cubic --default --move-existing
+  sudo fairwater attach cubic:report=10ms reno --silent-after 500ms
+
+Ctrl-C or SIGTERM stops it: moved connections are moved back, the default is restored, the names
+are unregistered. After a kill -9, connections go on under Reno in the kernel, and the next
+`fairwater attach` restores the default from /run/fairwater.";
+
+/// Put algorithms on this machine's TCP until stopped
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Algorithms, `cubic` or `cubic:report=10ms`; `fairwater algorithms` lists them
+    #[arg(required = true, value_name = "ALGORITHM", value_parser = by_spec)]
+    algorithms: Vec<Choice>,
+    /// Make the first the default of new connections (sysctl net.ipv4.tcp_congestion_control)
+    #[arg(long)]
+    default: bool,
+    /// Move the connections that exist onto the first, and back when stopped
+    #[arg(long)]
+    move_existing: bool,
+    /// How long the algorithms may be silent before flows go on under Reno in the kernel
+    #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = parse_silence)]
+    silent_after: Duration,
+    /// Collect reports once in this time instead of waking up for each
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    drain: Option<Duration>,
+    /// The most flows of an algorithm at once; further ones run under Reno in the kernel
+    #[arg(long, value_name = "COUNT", default_value_t = 16_384,
+          value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    max_flows: u32,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    probe::probe().require()?;
+    let stop = Stop::on_signals()?;
+    let places = Places::of_this_namespace().map_err(Failure::io("the network namespace"))?;
+    if let Some(Restored { from, to }) = default::restore_after_kill(&places)? {
+        eprintln!("An earlier fairwater was killed: the default was {from}, and is {to} again.");
+    }
+    let mut session = Session::attach(plane(&args.algorithms)?, options(args))?;
+    let names: Vec<String> = session.names().map(str::to_owned).collect();
+    for name in &names {
+        eprintln!("{name} is registered: any TCP socket and any route can choose it.");
+    }
+    let first = names.first().map_or("", String::as_str);
+    let default = args
+        .default
+        .then(|| ChangedDefault::set(places, first))
+        .transpose()?;
+    if let Some(default) = &default {
+        let former = default.former();
+        eprintln!("New connections use {first}: the default was {former} and will be again.");
+    }
+    if args.move_existing {
+        let moved = session.move_existing()?;
+        eprintln!("{}", sentence_of(&moved, first));
+    }
+    eprintln!(
+        "If this process is silent for {}, their flows go on under Reno in the kernel. Ctrl-C stops.",
+        duration(args.silent_after)
+    );
+    serve(&mut session, &stop);
+    if let Some(default) = default {
+        eprintln!("Stopping: the default is {} again.", default.former());
+    }
+    let flows = session.live();
+    drop(session);
+    eprintln!(
+        "Stopped: {} unregistered, {flows} flows given back.",
+        names.join(" and ")
+    );
+    stop.check_interrupt()
+}
+
+fn parse_silence(text: &str) -> Result<Duration, String> {
+    let silence = parse_duration(text)?;
+    let bounds = Duration::from_millis(10)..=Duration::from_secs(3600);
+    if bounds.contains(&silence) {
+        Ok(silence)
+    } else {
+        Err("it must be 10ms to 60min".to_owned())
+    }
+}
+
+fn plane(algorithms: &[Choice]) -> Result<Plane, Failure> {
+    let mut plane = Plane::new("linux", SIGNALS);
+    for choice in algorithms {
+        plane
+            .add(|programs| choice.build(programs))
+            .map_err(|error| Failure::BadInput(error.to_string()))?;
+    }
+    Ok(plane)
+}
+
+fn options(args: &Args) -> Options {
+    Options {
+        silent_after: args.silent_after,
+        max_flows: args.max_flows,
+        wakeup: args.drain.map_or(Wakeup::EachReport, Wakeup::Every),
+        ..Options::default()
+    }
+}
+
+/// Runs the plane until stopped, saying what goes wrong as it does.
+fn serve(session: &mut Session, stop: &Stop) {
+    while !stop.is_asked() {
+        session.turn(Duration::from_millis(50));
+        for notice in session.plane_mut().drain_notices() {
+            eprintln!("{notice}; it goes on under Reno in the kernel.");
+        }
+    }
+}
+
+fn sentence_of(moved: &fairwater_linux::Moved, name: &str) -> String {
+    let count_moved = count(moved.moved as usize, "connection");
+    let mut text = format!("{count_moved} moved onto {name}");
+    if moved.refused > 0 {
+        text += &format!("; the kernel refused {}", moved.refused);
+    }
+    if moved.namespaces_skipped > 0 {
+        text += &format!(
+            "; {} network namespaces could not be entered",
+            moved.namespaces_skipped
+        );
+    }
+    text + "."
+}

@@ -1,0 +1,195 @@
+//! Flows with their delivery rates: two looks at the kernel, compared.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use fairwater_linux::observe::{FlowView, PlaneView};
+use serde::Serialize;
+
+/// What `top` shows of one flow.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Row {
+    /// The congestion control's name, `fw_cubic`.
+    pub(super) algorithm: String,
+    /// The plane's process.
+    pub(super) pid: u32,
+    pub(super) local: SocketAddr,
+    pub(super) remote: SocketAddr,
+    pub(super) state: &'static str,
+    /// The program that runs; empty before the first.
+    pub(super) program: String,
+    pub(super) cwnd_bytes: u64,
+    /// `None` when the window alone governs.
+    pub(super) rate_bits_per_s: Option<u64>,
+    pub(super) rtt_us: Option<u64>,
+    pub(super) srtt_us: u64,
+    /// What was acknowledged between the two looks; `None` for a flow that is new.
+    pub(super) delivery_bits_per_s: Option<u64>,
+    pub(super) bytes_acked: u64,
+    pub(super) acks: u64,
+    pub(super) age_us: u64,
+}
+
+/// What `top` shows of one plane.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct PlaneRow {
+    pub(super) algorithm: String,
+    pub(super) pid: u32,
+    /// Whether its process lives and speaks.
+    pub(super) alive: bool,
+    pub(super) flows: usize,
+    /// Flows that found no slot and stayed under Reno in the kernel.
+    pub(super) without_slot: u32,
+    /// Times that a flow went under Reno in the kernel because the plane was silent.
+    pub(super) fallbacks: u32,
+}
+
+/// One look, compared with the one before.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub(super) struct Look {
+    pub(super) planes: Vec<PlaneRow>,
+    /// The fastest first.
+    pub(super) flows: Vec<Row>,
+}
+
+/// A flow of a plane, by the plane's name and process, slot and generation.
+type Key = (String, u32, (u32, u32));
+
+/// Remembers what was acknowledged at the last look.
+#[derive(Debug, Default)]
+pub(super) struct Watcher {
+    acked: HashMap<Key, u64>,
+}
+
+impl Watcher {
+    /// A look `elapsed` after the last.
+    pub(super) fn look(&mut self, planes: &[PlaneView], elapsed: Duration) -> Look {
+        let mut acked = HashMap::new();
+        let mut look = Look::default();
+        for plane in planes {
+            look.planes.push(PlaneRow {
+                algorithm: plane.name.clone(),
+                pid: plane.pid,
+                alive: plane.alive,
+                flows: plane.flows.len(),
+                without_slot: plane.without_slot,
+                fallbacks: plane.fallbacks,
+            });
+            for flow in &plane.flows {
+                let key = (plane.name.clone(), plane.pid, flow.id);
+                let delivery = self.acked.get(&key).and_then(|before| {
+                    bits_per_s(flow.bytes_acked.saturating_sub(*before), elapsed)
+                });
+                acked.insert(key, flow.bytes_acked);
+                look.flows.push(row(plane, flow, delivery));
+            }
+        }
+        look.flows
+            .sort_by_key(|row| std::cmp::Reverse(row.delivery_bits_per_s));
+        self.acked = acked;
+        look
+    }
+}
+
+fn bits_per_s(bytes: u64, elapsed: Duration) -> Option<u64> {
+    let us = elapsed.as_micros();
+    let rate = (u128::from(bytes) * 8_000_000).checked_div(us)?;
+    u64::try_from(rate).ok()
+}
+
+fn row(plane: &PlaneView, flow: &FlowView, delivery_bits_per_s: Option<u64>) -> Row {
+    Row {
+        algorithm: plane.name.clone(),
+        pid: plane.pid,
+        local: flow.local,
+        remote: flow.remote,
+        state: flow.state.name(),
+        program: flow.program.clone(),
+        cwnd_bytes: flow.cwnd,
+        rate_bits_per_s: (flow.rate_bps > 0).then(|| flow.rate_bps.saturating_mul(8)),
+        rtt_us: flow.rtt_us,
+        srtt_us: flow.srtt_us,
+        delivery_bits_per_s,
+        bytes_acked: flow.bytes_acked,
+        acks: flow.acks,
+        age_us: flow.age_us,
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use fairwater_linux::FlowState;
+
+    use super::*;
+
+    pub(in crate::commands::top) fn flow(slot: u32, bytes_acked: u64) -> FlowView {
+        FlowView {
+            id: (slot, 1),
+            local: "10.0.0.1:4000".parse().unwrap(),
+            remote: format!("10.0.0.2:{}", 5000 + slot).parse().unwrap(),
+            cwnd: 144_800,
+            rate_bps: 0,
+            rtt_us: Some(20_110),
+            srtt_us: 20_300,
+            bytes_acked,
+            acks: 10,
+            program: "cubic".into(),
+            state: FlowState::Running,
+            age_us: 3_000_000,
+        }
+    }
+
+    pub(in crate::commands::top) fn plane(flows: Vec<FlowView>) -> PlaneView {
+        PlaneView {
+            name: "fw_cubic".into(),
+            pid: 42,
+            alive: true,
+            without_slot: 0,
+            fallbacks: 0,
+            flows,
+        }
+    }
+
+    #[test]
+    fn delivery_rates_are_what_was_acknowledged_between_looks() {
+        let mut watcher = Watcher::default();
+        let first = watcher.look(&[plane(vec![flow(0, 1000), flow(1, 0)])], Duration::ZERO);
+        assert!(
+            first
+                .flows
+                .iter()
+                .all(|row| row.delivery_bits_per_s.is_none())
+        );
+        let second = [plane(vec![flow(0, 1000), flow(1, 6_000_000), flow(2, 77)])];
+        let look = watcher.look(&second, Duration::from_secs(2));
+        let rates: Vec<_> = look
+            .flows
+            .iter()
+            .map(|r| (r.remote.port(), r.delivery_bits_per_s))
+            .collect();
+        assert_eq!(
+            rates,
+            [(5001, Some(24_000_000)), (5000, Some(0)), (5002, None)]
+        );
+    }
+
+    #[test]
+    fn a_slot_given_out_again_is_another_flow() {
+        let mut watcher = Watcher::default();
+        watcher.look(&[plane(vec![flow(0, 1_000_000)])], Duration::ZERO);
+        let mut next = flow(0, 10);
+        next.id = (0, 2);
+        let look = watcher.look(&[plane(vec![next])], Duration::from_secs(1));
+        assert_eq!(look.flows[0].delivery_bits_per_s, None);
+    }
+
+    #[test]
+    fn no_rate_is_not_a_rate_of_zero() {
+        let mut paced = flow(1, 0);
+        paced.rate_bps = 1_000_000;
+        let look = Watcher::default().look(&[plane(vec![flow(0, 0), paced])], Duration::ZERO);
+        let rates: Vec<_> = look.flows.iter().map(|row| row.rate_bits_per_s).collect();
+        assert_eq!(rates, [None, Some(8_000_000)]);
+    }
+}

@@ -1,0 +1,102 @@
+//! The live table.
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout};
+use ratatui::style::{Color, Style, Stylize};
+use ratatui::text::{Line, Text};
+use ratatui::widgets::{Cell, Row as TableRow, Table, TableState};
+
+use super::flows::{Look, Row};
+use super::text::{self, COLUMNS};
+
+/// Draws a look; `scroll` keeps what is selected.
+pub(super) fn draw(frame: &mut Frame<'_>, look: &Look, scroll: &mut TableState) {
+    let head: Vec<Line<'_>> = match look.planes.as_slice() {
+        [] => vec!["No algorithm is attached on this machine.".into()],
+        planes => planes
+            .iter()
+            .map(|plane| text::plane(plane).into())
+            .collect(),
+    };
+    let height = u16::try_from(head.len()).unwrap_or(u16::MAX);
+    let [top, middle, bottom] = Layout::vertical([
+        Constraint::Length(height.saturating_add(1)),
+        Constraint::Min(2),
+        Constraint::Length(1),
+    ])
+    .areas(frame.area());
+    frame.render_widget(Text::from(head), top);
+    frame.render_stateful_widget(table(look), middle, scroll);
+    frame.render_widget(Line::from("q quit   ↑ ↓ PgUp PgDn scroll").dim(), bottom);
+}
+
+fn table(look: &Look) -> Table<'_> {
+    let header: TableRow<'_> = COLUMNS.into_iter().chain(["age"]).collect();
+    let widths = [
+        Constraint::Length(12),
+        Constraint::Fill(2),
+        Constraint::Fill(2),
+        Constraint::Length(8),
+        Constraint::Fill(1),
+        Constraint::Length(8),
+        Constraint::Length(11),
+        Constraint::Length(8),
+        Constraint::Length(11),
+        Constraint::Length(12),
+    ];
+    Table::new(look.flows.iter().map(flow), widths)
+        .header(header.bold())
+        .row_highlight_style(Style::new().reversed())
+}
+
+fn flow(row: &Row) -> TableRow<'_> {
+    let state = match row.state {
+        "running" => Style::new(),
+        "faulted" => Style::new().fg(Color::Red),
+        _ => Style::new().fg(Color::Yellow),
+    };
+    let cells = text::cells(row)
+        .into_iter()
+        .chain([text::age(row)])
+        .map(Cell::from);
+    TableRow::new(cells).style(state)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    use super::super::flows::Watcher;
+    use super::super::flows::tests::{flow, plane};
+    use super::*;
+
+    fn screen(look: &Look, width: u16, height: u16) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal
+            .draw(|frame| draw(frame, look, &mut TableState::default()))
+            .unwrap();
+        terminal.backend().to_string()
+    }
+
+    #[test]
+    fn every_flow_has_its_line() {
+        let flows = (0..3).map(|slot| flow(slot, 0)).collect();
+        let look = Watcher::default().look(&[plane(flows)], Duration::ZERO);
+        let text = screen(&look, 130, 20);
+        assert!(text.contains("process 42 is alive, 3 flows"), "{text}");
+        for port in ["5000", "5001", "5002"] {
+            assert!(text.contains(&format!("10.0.0.2:{port}")), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_tiny_terminal_is_drawn_too() {
+        let look = Watcher::default().look(&[plane(vec![flow(0, 0)])], Duration::ZERO);
+        for size in [(1, 1), (20, 2), (5, 40)] {
+            screen(&look, size.0, size.1);
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! The program as others run it: packagers, service managers, scripts.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod attach;
+mod generated;
+mod support;
