@@ -103,7 +103,7 @@ impl Emulator {
                 to: to.try_clone()?,
                 link,
                 spare: Vec::new(),
-                lateness_ns: Histogram::new(3).map_err(io::Error::other)?,
+                lateness_ns: lateness_histogram()?,
                 bottleneck: bottleneck.then(|| Bottleneck {
                     flows,
                     log: LinkLog::default(),
@@ -296,6 +296,11 @@ impl Direction {
     }
 }
 
+/// From a nanosecond to a minute, which is as late as can be told, to three digits.
+fn lateness_histogram() -> io::Result<Histogram<u64>> {
+    Histogram::new_with_bounds(1, 60_000_000_000, 3).map_err(io::Error::other)
+}
+
 /// Room for one packet of the devices' MTU.
 const BUFFER_BYTES: usize = 2048;
 
@@ -314,7 +319,7 @@ fn flow_of(packet: &[u8], flows: usize) -> u8 {
 
 /// Asks that the calling thread be woken on time: timers to the nanosecond, and real-time
 /// priority. Whether it got the priority; without, it still works, later.
-fn ask_for_punctuality() -> bool {
+pub(crate) fn ask_for_punctuality() -> bool {
     // Refused by no kernel; the lateness would show it.
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
     let priority = libc::sched_param { sched_priority: 10 };
@@ -322,5 +327,44 @@ fn ask_for_punctuality() -> bool {
     // SAFETY: the call reads one `sched_param` and concerns the calling thread alone.
     unsafe {
         libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const priority) == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use etherparse::PacketBuilder;
+
+    use super::*;
+
+    #[test]
+    fn lateness_is_told_up_to_a_minute() {
+        let mut histogram = lateness_histogram().expect("fixed bounds");
+        for late_ns in [0, 5_000_000, u64::MAX] {
+            histogram.saturating_record(late_ns);
+        }
+        assert!(histogram.value_at_quantile(0.5).abs_diff(5_000_000) < 10_000);
+        assert!(histogram.max() >= 60_000_000_000);
+    }
+
+    #[test]
+    fn a_packet_is_of_the_flow_its_source_port_names() {
+        let udp = |port: u16, ipv6: bool| {
+            let builder = if ipv6 {
+                PacketBuilder::ipv6([1; 16], [2; 16], 64).udp(port, 9)
+            } else {
+                PacketBuilder::ipv4([10, 0, 0, 1], [10, 0, 1, 1], 64).udp(port, 9)
+            };
+            let mut packet = Vec::new();
+            builder.write(&mut packet, &[7; 20]).expect("memory");
+            packet
+        };
+        for ipv6 in [false, true] {
+            assert_eq!(flow_of(&udp(FIRST_PORT, ipv6), 2), 0);
+            assert_eq!(flow_of(&udp(FIRST_PORT + 1, ipv6), 2), 1);
+            assert_eq!(flow_of(&udp(FIRST_PORT + 2, ipv6), 2), NO_FLOW);
+            assert_eq!(flow_of(&udp(FIRST_PORT - 1, ipv6), 2), NO_FLOW);
+        }
+        assert_eq!(flow_of(&udp(FIRST_PORT, false)[..22], 2), NO_FLOW);
+        assert_eq!(flow_of(&[], 2), NO_FLOW);
     }
 }

@@ -22,6 +22,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod calibrate;
 mod clock;
 mod emulator;
 mod error;
@@ -39,6 +40,7 @@ mod steal;
 mod traffic;
 mod tun;
 
+pub use calibrate::{Calibration, calibrate};
 pub use error::LabError;
 pub use experiment::{Contender, Experiment};
 pub use preflight::{Missing, require};

@@ -56,8 +56,9 @@ const TICK: Duration = Duration::from_millis(100);
 /// Ticks a live rate is taken over.
 const RATE_TICKS: usize = 5;
 
-/// How long traffic may take beyond its time, to set up and to end.
+/// How long traffic may take beyond its time, to set up and to end; and as many RTTs.
 const GRACE: Duration = Duration::from_secs(20);
+const GRACE_RTTS: u32 = 20;
 
 /// How often a socket's state is sampled.
 const SAMPLE_PERIOD: Duration = Duration::from_millis(10);
@@ -226,6 +227,7 @@ impl Try<'_> {
             flows.push(Flow::start(self.experiment.traffic, &path, &spec)?);
         }
 
+        let grace = GRACE + self.experiment.link.rtt * GRACE_RTTS;
         let mut finished: Vec<Option<Finished>> = vec![None; count];
         let mut live = Live::new(clock, count);
         while finished.iter().any(Option::is_none) {
@@ -250,11 +252,11 @@ impl Try<'_> {
             live.tell(self, &emulator, &sampler, told, progress);
             let running = finished.iter().position(Option::is_none);
             if let Some(slow) = running
-                && clock.now().since(Time::ZERO) > self.experiment.duration + GRACE
+                && clock.now().since(Time::ZERO) > self.experiment.duration + grace
             {
                 return Err(LabError::Traffic {
                     label: self.contenders[slow].label.clone(),
-                    reason: format!("it had not ended {GRACE:?} after its time"),
+                    reason: format!("it had not ended {grace:?} after its time"),
                 });
             }
         }
@@ -424,5 +426,27 @@ impl Live {
             .map_or(Duration::ZERO, |started| now.since(started))
             .min(told.duration);
         progress(told);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steal_and_lateness_beyond_their_bounds_disturb() {
+        let late = |p99| Lateness {
+            p50: 0.01,
+            p99,
+            max: 30.0,
+        };
+        assert_eq!(disturbance(0.02, late(1.0)), None);
+        let stolen = disturbance(0.031, late(0.2));
+        assert_eq!(stolen.as_deref(), Some("3.1 % of CPU time was stolen"));
+        let both = disturbance(0.5, late(4.0)).expect("disturbed");
+        assert!(
+            both.contains("50.0 %") && both.contains("over 4.0 ms late"),
+            "{both}"
+        );
     }
 }

@@ -14,6 +14,7 @@ use serde::Serialize;
 use crate::emulator::FIRST_PORT;
 use crate::error::LabError;
 use crate::path::Path;
+use crate::preflight;
 
 /// Which program sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -25,6 +26,16 @@ pub enum Traffic {
     /// The lab's own bulk sender, in this process: needs nothing, and sets the congestion control
     /// before it connects.
     Bulk,
+}
+
+impl Traffic {
+    /// iperf3 where it can be run, else the lab's own sender.
+    pub fn available() -> Self {
+        match preflight::runs_iperf3() {
+            Ok(()) => Traffic::Iperf3,
+            Err(_) => Traffic::Bulk,
+        }
+    }
 }
 
 impl fmt::Display for Traffic {
