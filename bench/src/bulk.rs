@@ -1,0 +1,58 @@
+//! Bulk transfers over loopback.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Sends as fast as it goes on `flows` connections with that congestion control; yields the
+/// throughput in bits/s over the time after `warm_up`.
+pub(crate) fn throughput(
+    congestion_control: &str,
+    flows: usize,
+    warm_up: Duration,
+    time: Duration,
+) -> io::Result<f64> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let received = Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let mut threads = Vec::new();
+    for _ in 0..flows {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let mut sender = TcpStream::connect(listener.local_addr()?)?;
+        let mut receiver = listener.accept()?.0;
+        rustix::net::sockopt::set_tcp_congestion(&sender, congestion_control)?;
+        let stopping = Arc::clone(&stop);
+        threads.push(std::thread::spawn(move || -> io::Result<()> {
+            let chunk = vec![0x5a; 1 << 17];
+            while !stopping.load(Ordering::Relaxed) {
+                sender.write_all(&chunk)?;
+            }
+            Ok(())
+        }));
+        let count = Arc::clone(&received);
+        threads.push(std::thread::spawn(move || -> io::Result<()> {
+            let mut buffer = vec![0; 1 << 18];
+            loop {
+                match receiver.read(&mut buffer)? {
+                    0 => return Ok(()),
+                    n => count.fetch_add(n as u64, Ordering::Relaxed),
+                };
+            }
+        }));
+    }
+    std::thread::sleep(warm_up);
+    let (begin, start) = (received.load(Ordering::Relaxed), Instant::now());
+    std::thread::sleep(time);
+    let bytes = received.load(Ordering::Relaxed) - begin;
+    let seconds = start.elapsed().as_secs_f64();
+    stop.store(true, Ordering::Relaxed);
+    for thread in threads {
+        match thread.join() {
+            Ok(result) => result?,
+            Err(_) => return Err(io::Error::other("a traffic thread panicked")),
+        }
+    }
+    #[expect(clippy::cast_precision_loss, reason = "a throughput")]
+    Ok(bytes as f64 * 8.0 / seconds)
+}

@@ -1,0 +1,92 @@
+//! A plane at work in a thread of its own while a benchmark runs.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+
+use fairwater_linux::{Options, SIGNALS, Session};
+use fairwater_plane::{
+    Algorithm, Control, Flow, FlowInfo, Plane, PlaneError, ProgramId, Programs, Report,
+};
+
+/// A session that turns until dropped.
+pub(crate) struct Hosted {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Hosted {
+    /// Registers the algorithms that `fill` adds to a plane.
+    pub(crate) fn start(
+        fill: impl FnOnce(&mut Plane) -> Result<(), PlaneError> + Send + 'static,
+        options: Options,
+    ) -> anyhow::Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopping = Arc::clone(&stop);
+        let (tell, told) = mpsc::channel::<anyhow::Result<()>>();
+        let thread = std::thread::spawn(move || {
+            let mut plane = Plane::new(SIGNALS);
+            let attached = fill(&mut plane)
+                .map_err(anyhow::Error::from)
+                .and_then(|()| Ok(Session::attach(plane, options)?));
+            match attached {
+                Ok(mut session) => {
+                    let _ = tell.send(Ok(()));
+                    session.run_until(&stopping);
+                }
+                Err(error) => {
+                    let _ = tell.send(Err(error));
+                }
+            }
+        });
+        told.recv()??;
+        Ok(Self { stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for Hosted {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A fixed window under one program, whose reports are read and dropped.
+pub(crate) struct Fixed {
+    name: String,
+    program: ProgramId,
+    window_packets: u64,
+}
+
+impl Fixed {
+    pub(crate) fn build(
+        programs: &mut Programs,
+        name: &str,
+        source: &str,
+        window_packets: u64,
+    ) -> Result<Self, fairwater_plane::AlgorithmError> {
+        let program = programs.add(name, source)?.id();
+        Ok(Self { name: name.to_owned(), program, window_packets })
+    }
+}
+
+struct Dropped;
+
+impl Flow for Dropped {
+    fn on_report(&mut self, _report: &Report<'_>, _control: &mut Control<'_>) {}
+}
+
+impl Algorithm for Fixed {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn new_flow(&self, info: &FlowInfo, control: &mut Control<'_>) -> Box<dyn Flow> {
+        control.switch(self.program);
+        control.set_cwnd(self.window_packets * u64::from(info.mss));
+        Box::new(Dropped)
+    }
+}
