@@ -131,7 +131,7 @@ fn enable_statistics() -> anyhow::Result<OwnedFd> {
 fn measure(congestion_control: &str, program: &str, time: Duration) -> anyhow::Result<f64> {
     let read = || {
         ProgInfoIter::default()
-            .filter(|p| p.name.as_c_str().to_bytes() == OsStr::new(program).as_encoded_bytes())
+            .filter(|p| p.name == OsStr::new(&program[..program.len().min(15)]))
             .max_by_key(|p| p.id)
             .map(|p| (p.id, p.run_time_ns, p.run_cnt))
             .ok_or_else(|| anyhow::anyhow!("no program {program} is loaded"))

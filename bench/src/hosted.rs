@@ -26,7 +26,7 @@ impl Hosted {
         let stopping = Arc::clone(&stop);
         let (tell, told) = mpsc::channel::<anyhow::Result<()>>();
         let thread = std::thread::spawn(move || {
-            let mut plane = Plane::new(SIGNALS);
+            let mut plane = Plane::new("Linux TCP", SIGNALS);
             let attached = fill(&mut plane)
                 .map_err(anyhow::Error::from)
                 .and_then(|()| Ok(Session::attach(plane, options)?));

@@ -4,22 +4,25 @@
 //!
 //! | offset | what | who writes |
 //! | --- | --- | --- |
-//! | 0 | `signals: [u64; 16]`, by `Signal` index; the last is spare | datapath |
-//! | 128 | `cwnd: u64` bytes, as the program sees it | program |
-//! | 136 | `rate: u64` bytes/s, 0 = none | program |
-//! | 144 | `timer_zero: u64` µs: `Micros` reads `now - timer_zero`, wrapping | program |
-//! | 152 | `pending: u32`: the stage (its `sequence`) to apply in this invocation | datapath |
-//! | 156 | `applied: u32`: the stage last applied | program |
-//! | 160 | `installed: u32`: the install generation last applied | program |
-//! | 164 | `fault: u32`, a [`Fault`] bit set; non-zero stops the program | program, datapath |
-//! | 168 | 24 bytes for the datapath's own use | datapath |
-//! | 192 | the [stage](STAGE) | plane |
+//! | 0 | `cwnd: u64` bytes, as the program sees it | program |
+//! | 8 | `rate: u64` bytes/s, 0 = none | program |
+//! | 16 | `timer_zero: u64` µs: `Micros` reads `now - timer_zero`, wrapping | program |
+//! | 24 | `pending: u32`: the stage (its `sequence`) to apply in this invocation | datapath |
+//! | 28 | `applied: u32`: the stage last applied | program |
+//! | 32 | `installed: u32`: the install generation last applied | program |
+//! | 36 | `fault: u32`, a [`Fault`] bit set; non-zero stops the program | program, datapath |
+//! | 40 | `stage.sequence: u32` | plane |
+//! | 44 | 20 bytes for the datapath's own use | datapath |
+//! | 64 | `signals: [u64; 16]`, by `Signal` index; the last is spare | datapath |
+//! | 192 | the rest of the [stage](STAGE) | plane |
 //! | 256 | 128 bytes for the datapath's own use (addresses, counters) | datapath |
 //! | 384 | the [report header](REPORT) | program, datapath |
 //! | 448 | `variables: [u64; n]`, report fields first, so that a report is one run of bytes | program |
 //! | 448 + 8n | `staged mask: [u64; ceil(n / 64)]`: bit `i` = variable `i` has a staged value | plane |
 //! | then | `staged values: [u64; n]` | plane |
 //! | then | 256 bytes for intermediate values of one invocation | program |
+//!
+//! What every invocation touches lies in the first line of 64 bytes, then the signals.
 //!
 //! `n` is the capacity of the frame: the most variables of any program that may run in it.
 //!
@@ -33,26 +36,26 @@
 //! The plane merges into a stage that is not applied yet, so applying one twice is harmless.
 
 /// Offset of `signals`.
-pub const SIGNALS: i16 = 0;
+pub const SIGNALS: i16 = 64;
 /// Offset of `cwnd`, bytes.
-pub const CWND: i16 = 128;
+pub const CWND: i16 = 0;
 /// Offset of `rate`, bytes/s.
-pub const RATE: i16 = 136;
+pub const RATE: i16 = 8;
 /// Offset of `timer_zero`, µs.
-pub const TIMER_ZERO: i16 = 144;
+pub const TIMER_ZERO: i16 = 16;
 /// Offset of `pending: u32`.
-pub const PENDING: i16 = 152;
+pub const PENDING: i16 = 24;
 /// Offset of `applied: u32`.
-pub const APPLIED: i16 = 156;
+pub const APPLIED: i16 = 28;
 /// Offset of `installed: u32`.
-pub const INSTALLED: i16 = 160;
+pub const INSTALLED: i16 = 32;
 /// Offset of `fault: u32`.
-pub const FAULT: i16 = 164;
+pub const FAULT: i16 = 36;
 
-/// Offset of the stage.
+/// Offset of the stage, but for its sequence.
 pub const STAGE: i16 = 192;
 /// Offset of `stage.sequence: u32`, odd while the plane writes.
-pub const STAGE_SEQUENCE: i16 = 192;
+pub const STAGE_SEQUENCE: i16 = 40;
 /// Offset of `stage.program: u32`, the program that the stage is for.
 pub const STAGE_PROGRAM: i16 = 196;
 /// Offset of `stage.install: u32`, a generation that changes with each switch of program.

@@ -30,6 +30,8 @@ struct {
 	__uint(max_entries, 1 << 22); /* set before load */
 } fw_events SEC(".maps");
 
+#define OBSERVE_US 1000
+
 /* One array a callback: the kernel lets only programs of one callback share an array. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
@@ -86,17 +88,11 @@ static __always_inline void send_event(struct frame *f, u32 kind)
 }
 
 /* With `cong_control` the kernel never updates sk_pacing_rate, which also sizes TSO bursts. A
- * flow without a rate gets what tcp_update_pacing_rate() would give it, at the latest four times
- * an RTT, and no pacing. */
-static __always_inline void pace_by_window(struct sock *sk, struct tcp_sock *tp, u32 *paced_cwnd,
-					   u64 *paced_us, u64 now)
+ * flow without a rate gets what tcp_update_pacing_rate() would give it, and no pacing. */
+static __always_inline void pace_by_window(struct sock *sk, struct tcp_sock *tp)
 {
 	u32 cwnd = tp->snd_cwnd, srtt = tp->srtt_us; /* srtt is 8 × µs */
 
-	if (cwnd == *paced_cwnd && now - *paced_us < srtt >> 5)
-		return;
-	*paced_cwnd = cwnd;
-	*paced_us = now;
 	if (!srtt)
 		return;
 	u64 percent = cwnd < tp->snd_ssthresh / 2 ? 200 : 120;
@@ -105,6 +101,20 @@ static __always_inline void pace_by_window(struct sock *sk, struct tcp_sock *tp,
 	sk->sk_pacing_rate = min(rate, sk->sk_max_pacing_rate);
 	if (sk->sk_pacing_status == SK_PACING_NEEDED && sk->sk_max_pacing_rate == ~0UL)
 		sk->sk_pacing_status = SK_PACING_NONE;
+}
+
+/* What need not be done at each ACK: four times an RTT, at most each millisecond. */
+static __always_inline void observe(struct sock *sk, struct tcp_sock *tp, struct frame *f, u32 now)
+{
+	u32 since = now - f->observed_us;
+
+	if (since < OBSERVE_US || since < tp->srtt_us >> 5)
+		return;
+	f->observed_us = now;
+	f->srtt_us = tp->srtt_us >> 3;
+	f->bytes_acked = tp->bytes_acked;
+	if (!f->rate)
+		pace_by_window(sk, tp);
 }
 
 /* Reno (RFC 5681 §3.1-3.2) with the kernel's own growth. `cong_control` bypasses the kernel's
@@ -126,10 +136,29 @@ static __always_inline bool plane_is_silent(u64 now)
 	return (s64)(now - READ_ONCE(plane.heartbeat_us)) > (s64)plane.silent_after_us;
 }
 
+/* Returns only when there is no such program. An index that is a constant lets the JIT jump to
+ * the program directly; from the fourth on the jump is indirect, some 10 ns more. */
+static __always_inline void run_program(void *ctx, void *programs, u32 index)
+{
+	switch (index) {
+	case 0:
+		bpf_tail_call_static(ctx, programs, 0);
+		break;
+	case 1:
+		bpf_tail_call_static(ctx, programs, 1);
+		break;
+	case 2:
+		bpf_tail_call_static(ctx, programs, 2);
+		break;
+	default:
+		bpf_tail_call(ctx, programs, index);
+	}
+}
+
 /* Takes a complete stage that is meant for this tenant; its program applies the values. */
 static __always_inline void accept_stage(struct frame *f)
 {
-	u32 sequence = READ_ONCE(f->stage.sequence), pending = f->applied;
+	u32 sequence = READ_ONCE(f->stage_sequence), pending = f->applied;
 
 	if (sequence != pending && !(sequence & 1) &&
 	    READ_ONCE(f->stage.generation) == f->report.generation) {
@@ -175,7 +204,6 @@ static __always_inline void read_ack(struct frame *f, struct priv *ca, const str
 	u64 bytes_acked = tp->bytes_acked;
 	f->signals[BYTES_ACKED] = bytes_acked - ca->bytes_acked;
 	ca->bytes_acked = bytes_acked;
-	f->bytes_acked = bytes_acked;
 
 	if (needs(BYTES_MISORDERED) || needs(PACKETS_MISORDERED) || needs(PACKETS_ACKED)) {
 		s32 sacked = tp->sacked_out - ca->sacked_out;
@@ -193,7 +221,7 @@ static __always_inline void read_ack(struct frame *f, struct priv *ca, const str
 		f->signals[ECN_PACKETS] = marked;
 		f->signals[ECN_BYTES] = (u64)marked * mss;
 	}
-	if (rs->rtt_us > 0)
+	if (needs(RTT_SAMPLE_US) && rs->rtt_us > 0)
 		f->signals[RTT_SAMPLE_US] = rs->rtt_us;
 	if ((needs(RATE_INCOMING) || needs(RATE_OUTGOING)) && rs->delivered > 0 &&
 	    rs->interval_us > 0) {
@@ -204,7 +232,8 @@ static __always_inline void read_ack(struct frame *f, struct priv *ca, const str
 		if (needs(RATE_OUTGOING) && rs->snd_interval_us)
 			f->signals[RATE_OUTGOING] = bytes / rs->snd_interval_us;
 	}
-	f->signals[WAS_TIMEOUT] = 0;
+	if (needs(WAS_TIMEOUT))
+		f->signals[WAS_TIMEOUT] = 0;
 }
 
 /* Whether the flow's program may run now; notes the faults and silences that say no. */
@@ -241,7 +270,7 @@ void BPF_PROG(fw_cong_control, struct sock *sk, u32 ack, int flag, const struct 
 
 	if (!f) {
 		reno(sk, tp, ack, rs->acked_sacked);
-		pace_by_window(sk, tp, &ca->lost, &ca->bytes_acked, now);
+		pace_by_window(sk, tp);
 		return;
 	}
 	u32 mss = tp->mss_cache;
@@ -249,16 +278,14 @@ void BPF_PROG(fw_cong_control, struct sock *sk, u32 ack, int flag, const struct 
 	read_controls(f, tp, mss);
 	read_flow(f, ca, tp, mss, now);
 	read_ack(f, ca, tp, rs, mss);
-	f->srtt_us = tp->srtt_us >> 3;
-	f->acks++;
-	if (!f->rate)
-		pace_by_window(sk, tp, &f->paced_cwnd, &f->paced_us, now);
+	observe(sk, tp, f, now);
 	if (may_run(f, now)) {
 		u32 was = f->state;
 
 		accept_stage(f);
-		f->state = FLOW_RUNNING;
-		bpf_tail_call(ctx, &fw_on_ack, f->program);
+		if (was != FLOW_RUNNING)
+			f->state = FLOW_RUNNING;
+		run_program(ctx, &fw_on_ack, f->program);
 		f->state = was; /* no such program */
 	}
 	note_fallback(f);
@@ -290,7 +317,7 @@ void BPF_PROG(fw_set_state, struct sock *sk, u8 new_state)
 	f->signals[ECN_PACKETS] = 0;
 	f->signals[WAS_TIMEOUT] = 1;
 	accept_stage(f);
-	bpf_tail_call(ctx, &fw_on_timeout, f->program);
+	run_program(ctx, &fw_on_timeout, f->program);
 }
 
 /* A flow that was idle gets what the plane staged meanwhile, and restarts from a window that
@@ -307,8 +334,8 @@ void BPF_PROG(fw_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 	f = frame_of(ca->slot);
 	if (!f)
 		return;
-	if (f->state == FLOW_RUNNING && f->stage.sequence != f->applied &&
-	    !(f->stage.sequence & 1) && f->stage.generation == f->report.generation) {
+	if (f->state == FLOW_RUNNING && f->stage_sequence != f->applied &&
+	    !(f->stage_sequence & 1) && f->stage.generation == f->report.generation) {
 		u32 mss = tp->mss_cache;
 
 		if ((f->stage.set & SET_CWND) && mss) {
@@ -368,11 +395,10 @@ void BPF_PROG(fw_init, struct sock *sk)
 	f->cwnd = (u64)tp->snd_cwnd * tp->mss_cache;
 	f->rate = 0;
 	f->timer_zero = tp->tcp_mstamp;
-	f->applied = f->pending = READ_ONCE(f->stage.sequence);
+	f->applied = f->pending = READ_ONCE(f->stage_sequence);
 	f->fault = 0;
 	f->program = NO_PROGRAM;
-	f->paced_cwnd = 0;
-	f->paced_us = 0;
+	f->observed_us = (u32)tp->tcp_mstamp - (1u << 30); /* long ago */
 	f->family = sk->__sk_common.skc_family;
 	f->local_port = sk->__sk_common.skc_num;
 	f->remote_port = __builtin_bswap16(sk->__sk_common.skc_dport);
@@ -388,7 +414,6 @@ void BPF_PROG(fw_init, struct sock *sk)
 	}
 	f->fallbacks = 0;
 	f->bytes_acked = tp->bytes_acked;
-	f->acks = 0;
 	f->born_us = tp->tcp_mstamp;
 	f->srtt_us = tp->srtt_us >> 3;
 	f->state = FLOW_STARTING;

@@ -37,15 +37,16 @@ struct plane {
 	char programs[64][32]; /* names, by program index */
 };
 
+/* The sequence, odd while the plane writes, is in the frame's first line. */
 struct stage {
-	u32 sequence; /* odd while the plane writes */
+	u32 spare;
 	u32 program;
 	u32 install;
 	u32 set;
 	u64 cwnd; /* bytes */
 	u64 rate; /* bytes/s */
 	u32 generation; /* the tenant that the stage is for */
-	u32 spare[7];
+	u32 spare2[7];
 };
 
 struct event {
@@ -61,7 +62,6 @@ struct event {
 };
 
 struct frame {
-	u64 signals[16];
 	u64 cwnd; /* bytes, as the program sees it */
 	u64 rate; /* bytes/s, 0 = none */
 	u64 timer_zero;
@@ -69,31 +69,31 @@ struct frame {
 	u32 applied;
 	u32 installed;
 	u32 fault;
-	/* 24 bytes of the datapath's own */
+	u32 stage_sequence;
+	/* 20 bytes of the datapath's own */
 	u32 program;      /* what runs, NO_PROGRAM before the first */
 	u32 cwnd_packets; /* what `cwnd` was last applied as */
 	u32 mss;          /* bytes */
-	u32 paced_cwnd;   /* snd_cwnd when sk_pacing_rate was last computed */
-	u64 paced_us;     /* and the time */
+	u32 state;        /* enum flow_state */
+	u32 observed_us;  /* low bits of the time of the last look, below */
+	u64 signals[16];
 	struct stage stage;
-	/* 128 bytes of the datapath's own, for observers */
+	/* 128 bytes of the datapath's own, for observers; brought up to date by `observe` */
 	u32 local[4]; /* network order; IPv4 in the first word */
 	u32 remote[4];
 	u16 local_port; /* host order */
 	u16 remote_port;
 	u16 family;
 	u16 spare16;
-	u32 state; /* enum flow_state */
 	u32 fallbacks;
-	u64 bytes_acked;
-	u64 acks;
-	u64 born_us;
 	u32 srtt_us;
-	u32 spare32;
-	u64 spare64[6];
+	u64 bytes_acked;
+	u64 born_us;
+	u64 spare64[8];
 	struct event report; /* the header; the variables follow */
 };
 
+_Static_assert(__builtin_offsetof(struct frame, signals) == 64, "frame: signals");
 _Static_assert(__builtin_offsetof(struct frame, stage) == 192, "frame: stage");
 _Static_assert(__builtin_offsetof(struct frame, local) == 256, "frame: datapath");
 _Static_assert(__builtin_offsetof(struct frame, report) == 384, "frame: report");

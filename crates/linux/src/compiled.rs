@@ -20,7 +20,7 @@ const RINGBUF_OUTPUT: i32 = 130;
 /// Offset of `program` in the report header.
 const REPORT_PROGRAM: i16 = frame::REPORT + 12;
 /// Offset of `cwnd_packets` in the frame (`bpf/flow.h`).
-const CWND_PACKETS: i16 = 172;
+const CWND_PACKETS: i16 = 48;
 const SK_PACING_NEEDED: i32 = 1;
 
 /// The kernel callback that a program is tail-called from. Each wants a load of its own.

@@ -90,14 +90,13 @@ const LOCAL: usize = 256;
 const REMOTE: usize = 272;
 const PORTS: usize = 288;
 const FAMILY: usize = 292;
-const STATE: usize = 296;
-const FALLBACKS: usize = 300;
+const STATE: usize = 56;
+const FALLBACKS: usize = 296;
 const BYTES_ACKED: usize = 304;
-const ACKS: usize = 312;
-const BORN_US: usize = 320;
-const SRTT_US: usize = 328;
-const PROGRAM: usize = 168;
-const MSS: usize = 176;
+const BORN_US: usize = 312;
+const SRTT_US: usize = 300;
+const PROGRAM: usize = 44;
+const MSS: usize = 52;
 const GENERATION: usize = frame::REPORT as usize + 8;
 /// The tenant that the stage is for.
 const STAGE_GENERATION: usize = frame::STAGE as usize + 32;
@@ -142,20 +141,12 @@ impl<'m> Frame<'m> {
         self.u64(BYTES_ACKED).load(Relaxed)
     }
 
-    pub(crate) fn acks(self) -> u64 {
-        self.u64(ACKS).load(Relaxed)
-    }
-
     pub(crate) fn born_us(self) -> u64 {
         self.u64(BORN_US).load(Relaxed)
     }
 
     pub(crate) fn srtt_us(self) -> u64 {
         u64::from(self.u32(SRTT_US).load(Relaxed))
-    }
-
-    pub(crate) fn signal(self, signal: fairwater_lang::Signal) -> u64 {
-        self.u64(8 * signal as usize).load(Relaxed)
     }
 
     pub(crate) fn cwnd(self) -> u64 {

@@ -6,7 +6,6 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
 
-use fairwater_lang::Signal;
 use libbpf_rs::MapHandle;
 use libbpf_rs::query::MapInfoIter;
 
@@ -47,14 +46,11 @@ pub struct FlowView {
     pub cwnd: u64,
     /// The pacing rate, bytes/s; 0 when the window alone governs.
     pub rate_bps: u64,
-    /// The most recent RTT sample, µs; `None` before the first.
-    pub rtt_us: Option<u64>,
-    /// Smoothed RTT, µs.
+    /// Smoothed RTT, µs; 0 before the first sample.
     pub srtt_us: u64,
-    /// Bytes acknowledged since the connection began: its change over time is the delivery rate.
+    /// Bytes acknowledged since the connection began: its change over time is the
+    /// delivery rate. At most a quarter of an RTT old, as `srtt_us`.
     pub bytes_acked: u64,
-    /// ACKs that its program has seen.
-    pub acks: u64,
     /// The program that runs; empty before the first.
     pub program: String,
     /// What it is doing.
@@ -104,17 +100,14 @@ fn flows(page: &PlanePage, now: u64) -> Option<Vec<FlowView>> {
         let frame = frames.get(slot)?;
         let state = frame.state()?;
         let (local, remote) = frame.addresses();
-        let rtt = frame.signal(Signal::RttSampleUs);
         Some(FlowView {
             id: (slot, frame.generation()),
             local,
             remote,
             cwnd: frame.cwnd(),
             rate_bps: frame.rate(),
-            rtt_us: (rtt != u64::MAX).then_some(rtt),
             srtt_us: frame.srtt_us(),
             bytes_acked: frame.bytes_acked(),
-            acks: frame.acks(),
             program: page.program_name(frame.program()),
             state,
             age_us: now.saturating_sub(frame.born_us()),

@@ -10,7 +10,6 @@ use fairwater_exec::frame::Fault;
 use fairwater_plane::{Command, CommandSink, Event, FlowId, Plane, RawReport};
 
 use crate::clock::now_us;
-use crate::flow::FlowState;
 use crate::inbox::{Batch, Inbox, Kind, Message};
 use crate::kernel_types::KernelTypes;
 use crate::moving::{Mode, Moved, Mover};
@@ -334,7 +333,7 @@ impl Drop for Session {
         for (name, registration) in names.iter().zip(0..self.registrations.len()) {
             let used = self.registrations[registration].page().slots_used();
             let mut frames = (0..used).filter_map(|s| self.registrations[registration].frame(s));
-            if frames.any(|f| f.state().is_some_and(|s| s != FlowState::Starting) || f.acks() > 0) {
+            if frames.any(|f| f.state().is_some()) {
                 let otherwise = self.otherwise.clone();
                 // Nobody is left to tell: connections that cannot be moved go on under the
                 // in-kernel Reno of their own congestion control.

@@ -65,7 +65,7 @@ impl Recorder {
     ) -> Result<Self, AlgorithmError> {
         let handles = sources
             .iter()
-            .map(|(n, s)| programs.add_checked(n, fairwater_lang::compile(n, s).unwrap().program))
+            .map(|(n, s)| programs.add(n, s).unwrap())
             .collect();
         Ok(Self {
             name: name.to_owned(),
@@ -216,7 +216,7 @@ pub fn recorder(
 ) -> impl FnOnce() -> Plane + Send + 'static {
     let log = Arc::clone(log);
     move || {
-        let mut plane = Plane::new(SIGNALS);
+        let mut plane = Plane::new("Linux TCP", SIGNALS);
         plane
             .add(|programs| {
                 let mut recorder = Recorder::build(programs, name, sources, fields, &log)?;
