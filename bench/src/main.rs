@@ -3,7 +3,9 @@
 
 mod ack_cost;
 mod bulk;
+mod fidelity;
 mod hosted;
+mod loopback;
 mod statistics;
 
 use clap::{Parser, Subcommand};
@@ -20,10 +22,16 @@ struct Arguments {
 enum Benchmark {
     /// Kernel ns per ACK of a program, above an empty `cong_control`.
     AckCost(ack_cost::Arguments),
+    /// Throughput and queueing delay on an emulated path, against the kernel's own.
+    Fidelity(fidelity::Arguments),
+    /// Throughput over loopback as a ratio to the same algorithm in the kernel.
+    Loopback(loopback::Arguments),
 }
 
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().benchmark {
         Benchmark::AckCost(arguments) => ack_cost::run(&arguments),
+        Benchmark::Fidelity(arguments) => fidelity::run(&arguments),
+        Benchmark::Loopback(arguments) => loopback::run(&arguments),
     }
 }

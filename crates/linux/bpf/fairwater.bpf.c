@@ -450,13 +450,11 @@ u32 BPF_PROG(fw_ssthresh, struct sock *sk)
 	return max(tcp_sk(sk)->snd_cwnd >> 1, 2u);
 }
 
+/* A reduction that proves spurious is taken back (RFC 9438 §4.9); the program sees its Cwnd
+ * raised. */
 SEC("struct_ops")
 u32 BPF_PROG(fw_undo_cwnd, struct sock *sk)
 {
-	struct frame *f = frame_of(priv_of(sk)->slot);
-
-	if (f && f->state == FLOW_RUNNING)
-		return tcp_sk(sk)->snd_cwnd;
 	return tcp_reno_undo_cwnd(sk);
 }
 

@@ -128,7 +128,6 @@ struct tcp_congestion_ops {
 
 extern void tcp_reno_cong_avoid(struct sock *sk, u32 ack, u32 acked) __ksym;
 extern u32 tcp_reno_undo_cwnd(struct sock *sk) __ksym;
-extern u32 tcp_reno_ssthresh(struct sock *sk) __ksym;
 
 #define READ_ONCE(x) (*(const volatile __typeof__(x) *)&(x))
 #define min(a, b) ((a) < (b) ? (a) : (b))

@@ -1,0 +1,87 @@
+//! Whether an algorithm outside the kernel does what it does inside (CCP §7.1): throughput and
+//! median queueing delay on an emulated path, as ratios to the kernel's own implementation.
+
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use fairwater_lab::{Contender, Experiment, RunResult};
+use fairwater_linux::Options;
+
+use crate::hosted::Hosted;
+use crate::statistics::Rounds;
+
+/// How to measure.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Algorithms, separated by `;`, each against the kernel's of the same name;
+    /// `cubic:report=10ms` sets parameters.
+    #[arg(long, default_value = "reno;cubic", value_delimiter = ';')]
+    algorithms: Vec<String>,
+    /// The path.
+    #[arg(long, default_value = "96mbit 20ms 1bdp")]
+    link: String,
+    /// Seeds; each is a run of both on a path whose random loss, if any, is that seed's.
+    #[arg(long, default_value_t = 5)]
+    seeds: u64,
+    /// Seconds of a run.
+    #[arg(long, default_value_t = 30)]
+    seconds: u64,
+}
+
+/// Measures and prints.
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    for spec in &arguments.algorithms {
+        let choice = fairwater_algorithms::by_spec(spec)?;
+        let name = choice.name();
+        let fill =
+            move |plane: &mut fairwater_plane::Plane| plane.add(|p| choice.build(p)).map(drop);
+        let _hosted = Hosted::start(fill, Options::default())?;
+        let contender = |label: String, congestion_control: String| Contender {
+            label,
+            congestion_control,
+        };
+        let ours = contender(spec.clone(), format!("fw_{name}"));
+        let theirs = contender(format!("kernel:{name}"), name.to_owned());
+
+        let (mut throughput, mut delay) = (Rounds::default(), Rounds::default());
+        for seed in 1..=arguments.seeds {
+            let order = if seed % 2 == 0 {
+                vec![ours.clone(), theirs.clone()]
+            } else {
+                vec![theirs.clone(), ours.clone()]
+            };
+            let link = format!("{} seed={seed}", arguments.link);
+            let experiment = Experiment {
+                duration: Duration::from_secs(arguments.seconds),
+                ..Experiment::new(link.parse()?, order)
+            };
+            let results =
+                fairwater_lab::run(&experiment, &AtomicBool::new(false), &mut |_| {})?;
+            let of = |contender: &Contender| -> anyhow::Result<&RunResult> {
+                results
+                    .runs
+                    .iter()
+                    .find(|r| r.name == contender.label)
+                    .ok_or_else(|| anyhow::anyhow!("no result of {}", contender.label))
+            };
+            let (a, b) = (of(&ours)?, of(&theirs)?);
+            for run in [a, b] {
+                eprintln!(
+                    "seed {seed}: {}: {:.2} Mbit/s, {:.2} ms queueing delay at the median, {:.2} at p95, \
+                     {} retransmissions{}",
+                    run.name,
+                    run.throughput_bps / 1e6,
+                    run.queueing_delay_ms.p50,
+                    run.queueing_delay_ms.p95,
+                    run.retransmissions,
+                    if run.disturbed { ", disturbed by the machine" } else { "" },
+                );
+            }
+            throughput.push(a.throughput_bps / b.throughput_bps);
+            delay.push(a.queueing_delay_ms.p50 / b.queueing_delay_ms.p50);
+        }
+        println!("{spec} on {}: throughput ratio {throughput:.3}", arguments.link);
+        println!("{spec} on {}: median queueing delay ratio {delay:.3}", arguments.link);
+    }
+    Ok(())
+}
