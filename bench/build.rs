@@ -13,7 +13,14 @@ fn main() {
     let multiarch = format!("/usr/include/{machine}-linux-gnu");
     let built = SkeletonBuilder::new()
         .source(Path::new("bpf/baseline.bpf.c"))
-        .clang_args(["-Wall", "-Werror", "-mcpu=v3", "-I../crates/linux/bpf", "-idirafter", &multiarch])
+        .clang_args([
+            "-Wall",
+            "-Werror",
+            "-mcpu=v3",
+            "-I../crates/linux/bpf",
+            "-idirafter",
+            &multiarch,
+        ])
         .build_and_generate(out.join("baseline.skel.rs"));
     if let Err(error) = built {
         panic!("cannot compile bpf/baseline.bpf.c: {error:#}");

@@ -10,7 +10,7 @@ use libbpf_rs::libbpf_sys;
 use libbpf_rs::query::ProgInfoIter;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 
-use crate::bulk::throughput;
+use crate::bulk::{Pace, throughput};
 use crate::hosted::{Fixed, Hosted};
 use crate::statistics::Rounds;
 
@@ -89,8 +89,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     let mut loaded = open.load()?;
     let _floor = loaded.maps.empty_ops.attach_struct_ops()?;
-    let options =
-        Options { wakeup: Wakeup::Every(Duration::from_millis(1)), ..Options::default() };
+    let options = Options {
+        wakeup: Wakeup::Every(Duration::from_millis(1)),
+        ..Options::default()
+    };
     let _statistics = enable_statistics()?;
 
     let time = Duration::from_secs(arguments.seconds);
@@ -101,7 +103,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         floor.push(empty);
         for ((name, source), above) in PROGRAMS.iter().zip(&mut above) {
             let fill = |plane: &mut fairwater_plane::Plane| {
-                plane.add(|p| Fixed::build(p, name, source, WINDOW)).map(drop)
+                plane
+                    .add(|p| Fixed::build(p, name, source, WINDOW))
+                    .map(drop)
             };
             let _hosted = Hosted::start(fill, options)?;
             above.push(measure(&format!("fw_{name}"), "fw_cong_control", time)? - empty);
@@ -137,9 +141,12 @@ fn measure(congestion_control: &str, program: &str, time: Duration) -> anyhow::R
             .ok_or_else(|| anyhow::anyhow!("no program {program} is loaded"))
     };
     let before = read()?;
-    throughput(congestion_control, 1, Duration::ZERO, time)?;
+    throughput(congestion_control, 1, Pace::Full, Duration::ZERO, time)?;
     let after = read()?;
-    anyhow::ensure!(before.0 == after.0, "another {program} was loaded meanwhile");
+    anyhow::ensure!(
+        before.0 == after.0,
+        "another {program} was loaded meanwhile"
+    );
     #[expect(clippy::cast_precision_loss, reason = "a mean")]
     Ok((after.1 - before.1) as f64 / (after.2 - before.2) as f64)
 }

@@ -6,11 +6,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Sends as fast as it goes on `flows` connections with that congestion control; yields the
+/// How fast each flow's application writes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Pace {
+    /// As fast as the socket takes it.
+    Full,
+    /// A chunk of 64 KiB each so often.
+    Chunk(Duration),
+}
+
+/// Sends at that pace on `flows` connections with that congestion control; yields the
 /// throughput in bits/s over the time after `warm_up`.
 pub(crate) fn throughput(
     congestion_control: &str,
     flows: usize,
+    pace: Pace,
     warm_up: Duration,
     time: Duration,
 ) -> io::Result<f64> {
@@ -24,9 +34,12 @@ pub(crate) fn throughput(
         rustix::net::sockopt::set_tcp_congestion(&sender, congestion_control)?;
         let stopping = Arc::clone(&stop);
         threads.push(std::thread::spawn(move || -> io::Result<()> {
-            let chunk = vec![0x5a; 1 << 17];
+            let chunk = vec![0x5a; 1 << 16];
             while !stopping.load(Ordering::Relaxed) {
                 sender.write_all(&chunk)?;
+                if let Pace::Chunk(period) = pace {
+                    std::thread::sleep(period);
+                }
             }
             Ok(())
         }));

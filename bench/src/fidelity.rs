@@ -1,6 +1,9 @@
 //! Whether an algorithm outside the kernel does what it does inside (CCP §7.1): throughput and
 //! median queueing delay on an emulated path, as ratios to the kernel's own implementation.
 
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -26,10 +29,20 @@ pub(crate) struct Arguments {
     /// Seconds of a run.
     #[arg(long, default_value_t = 30)]
     seconds: u64,
+    /// Also write each run's window and RTT in time to this file, as CSV.
+    #[arg(long, value_name = "FILE")]
+    series: Option<PathBuf>,
 }
 
 /// Measures and prints.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let mut series = arguments.series.as_ref().map(File::create).transpose()?;
+    if let Some(file) = &mut series {
+        writeln!(
+            file,
+            "algorithm,seed,at_s,cwnd_packets,srtt_us,retransmissions"
+        )?;
+    }
     for spec in &arguments.algorithms {
         let choice = fairwater_algorithms::by_spec(spec)?;
         let name = choice.name();
@@ -55,8 +68,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
                 duration: Duration::from_secs(arguments.seconds),
                 ..Experiment::new(link.parse()?, order)
             };
-            let results =
-                fairwater_lab::run(&experiment, &AtomicBool::new(false), &mut |_| {})?;
+            let results = fairwater_lab::run(&experiment, &AtomicBool::new(false), &mut |_| {})?;
             let of = |contender: &Contender| -> anyhow::Result<&RunResult> {
                 results
                     .runs
@@ -66,6 +78,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             };
             let (a, b) = (of(&ours)?, of(&theirs)?);
             for run in [a, b] {
+                if let Some(file) = &mut series {
+                    write_series(file, run, seed)?;
+                }
                 eprintln!(
                     "seed {seed}: {}: {:.2} Mbit/s, {:.2} ms queueing delay at the median, {:.2} at p95, \
                      {} retransmissions{}",
@@ -74,14 +89,39 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
                     run.queueing_delay_ms.p50,
                     run.queueing_delay_ms.p95,
                     run.retransmissions,
-                    if run.disturbed { ", disturbed by the machine" } else { "" },
+                    if run.disturbed {
+                        ", disturbed by the machine"
+                    } else {
+                        ""
+                    },
                 );
             }
             throughput.push(a.throughput_bps / b.throughput_bps);
             delay.push(a.queueing_delay_ms.p50 / b.queueing_delay_ms.p50);
         }
-        println!("{spec} on {}: throughput ratio {throughput:.3}", arguments.link);
-        println!("{spec} on {}: median queueing delay ratio {delay:.3}", arguments.link);
+        println!(
+            "{spec} on {}: throughput ratio {throughput:.3}",
+            arguments.link
+        );
+        println!(
+            "{spec} on {}: median queueing delay ratio {delay:.3}",
+            arguments.link
+        );
+    }
+    Ok(())
+}
+
+fn write_series(file: &mut File, run: &RunResult, seed: u64) -> io::Result<()> {
+    for sample in &run.series.tcp {
+        writeln!(
+            file,
+            "{},{seed},{:.4},{},{},{}",
+            run.name,
+            sample.at.as_secs_f64(),
+            sample.cwnd_packets,
+            sample.srtt_us,
+            sample.retransmissions
+        )?;
     }
     Ok(())
 }

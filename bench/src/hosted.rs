@@ -4,16 +4,27 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use fairwater_linux::{Options, SIGNALS, Session};
 use fairwater_plane::{
     Algorithm, Control, Flow, FlowInfo, Plane, PlaneError, ProgramId, Programs, Report,
 };
+use rustix::time::{ClockId, clock_gettime};
 
 /// A session that turns until dropped.
 pub(crate) struct Hosted {
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<JoinHandle<Work>>,
+}
+
+/// What a session did.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Work {
+    /// CPU time of its thread.
+    pub(crate) cpu: Duration,
+    /// Reports handled.
+    pub(crate) reports: u64,
 }
 
 impl Hosted {
@@ -34,14 +45,38 @@ impl Hosted {
                 Ok(mut session) => {
                     let _ = tell.send(Ok(()));
                     session.run_until(&stopping);
+                    let reports = session.plane().algorithms().iter();
+                    let used = clock_gettime(ClockId::ThreadCPUTime);
+                    Work {
+                        cpu: Duration::new(
+                            u64::try_from(used.tv_sec).unwrap_or(0),
+                            u32::try_from(used.tv_nsec).unwrap_or(0),
+                        ),
+                        reports: reports.map(|a| a.statistics().reports).sum(),
+                    }
                 }
                 Err(error) => {
                     let _ = tell.send(Err(error));
+                    Work::default()
                 }
             }
         });
         told.recv()??;
-        Ok(Self { stop, thread: Some(thread) })
+        Ok(Self {
+            stop,
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Hosted {
+    /// Ends the session and tells what it did.
+    pub(crate) fn stop(mut self) -> Work {
+        self.stop.store(true, Ordering::Release);
+        self.thread
+            .take()
+            .and_then(|t| t.join().ok())
+            .unwrap_or_default()
     }
 }
 
@@ -69,7 +104,11 @@ impl Fixed {
         window_packets: u64,
     ) -> Result<Self, fairwater_plane::AlgorithmError> {
         let program = programs.add(name, source)?.id();
-        Ok(Self { name: name.to_owned(), program, window_packets })
+        Ok(Self {
+            name: name.to_owned(),
+            program,
+            window_packets,
+        })
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fairwater_linux::{Options, Wakeup};
 
-use crate::bulk::throughput;
+use crate::bulk::{Pace, throughput};
 use crate::hosted::Hosted;
 use crate::statistics::Rounds;
 
@@ -34,7 +34,11 @@ const VARIANTS: [(&str, &str, Wakeup); 3] = [
         "report=ack",
         Wakeup::Every(Duration::from_millis(1)),
     ),
-    ("a report per ACK, a wake-up each", "report=ack", Wakeup::EachReport),
+    (
+        "a report per ACK, a wake-up each",
+        "report=ack",
+        Wakeup::EachReport,
+    ),
 ];
 
 /// Measures and prints.
@@ -48,15 +52,23 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             for ((name, parameters, wakeup), ratios) in VARIANTS.iter().zip(&mut ratios) {
                 let choice = fairwater_algorithms::by_spec(&format!("{algorithm}:{parameters}"))?;
                 let ours = || -> anyhow::Result<f64> {
-                    let options = Options { wakeup: *wakeup, ..Options::default() };
+                    let options = Options {
+                        wakeup: *wakeup,
+                        ..Options::default()
+                    };
                     let fill = move |plane: &mut fairwater_plane::Plane| {
                         plane.add(|p| choice.build(p)).map(drop)
                     };
                     let _hosted = Hosted::start(fill, options)?;
-                    Ok(throughput(&format!("fw_{algorithm}"), arguments.flows, warm_up, time)?)
+                    Ok(throughput(
+                        &format!("fw_{algorithm}"),
+                        arguments.flows,
+                        Pace::Full,
+                        warm_up,
+                        time,
+                    )?)
                 };
-                let theirs =
-                    || throughput(algorithm, arguments.flows, warm_up, time);
+                let theirs = || throughput(algorithm, arguments.flows, Pace::Full, warm_up, time);
                 // Who goes first alternates: a machine that speeds up or slows down favours none.
                 let (ours, theirs) = if round % 2 == 0 {
                     (ours()?, theirs()?)
@@ -69,7 +81,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
                 eprintln!("round {round}: {algorithm}, {name}: {:.3}", ours / theirs);
             }
         }
-        println!("{algorithm} in the kernel: {kernel:.1} Gbit/s, {} flow(s)", arguments.flows);
+        println!(
+            "{algorithm} in the kernel: {kernel:.1} Gbit/s, {} flow(s)",
+            arguments.flows
+        );
         for ((name, ..), ratios) in VARIANTS.iter().zip(&ratios) {
             println!("{algorithm}, {name}: ratio {ratios:.3}");
         }

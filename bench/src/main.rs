@@ -1,7 +1,10 @@
 //! Benchmarks on real kernel TCP. Every figure is a ratio or a difference taken in one run, in
 //! alternation, as the median of several rounds with its spread; see `bench/README.md`.
 
+#![expect(clippy::print_stdout, reason = "a command's output")]
+
 mod ack_cost;
+mod agent_cpu;
 mod bulk;
 mod fidelity;
 mod hosted;
@@ -22,6 +25,8 @@ struct Arguments {
 enum Benchmark {
     /// Kernel ns per ACK of a program, above an empty `cong_control`.
     AckCost(ack_cost::Arguments),
+    /// CPU of the plane, and of the machine against the kernel's own algorithm, at many flows.
+    AgentCpu(agent_cpu::Arguments),
     /// Throughput and queueing delay on an emulated path, against the kernel's own.
     Fidelity(fidelity::Arguments),
     /// Throughput over loopback as a ratio to the same algorithm in the kernel.
@@ -31,6 +36,7 @@ enum Benchmark {
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().benchmark {
         Benchmark::AckCost(arguments) => ack_cost::run(&arguments),
+        Benchmark::AgentCpu(arguments) => agent_cpu::run(&arguments),
         Benchmark::Fidelity(arguments) => fidelity::run(&arguments),
         Benchmark::Loopback(arguments) => loopback::run(&arguments),
     }

@@ -33,7 +33,13 @@ impl std::fmt::Display for Rounds {
     /// `median (least – most)`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let digits = f.precision().unwrap_or(2);
-        write!(f, "{:.digits$} ({:.digits$} – {:.digits$})", self.median(), self.least(), self.most())
+        write!(
+            f,
+            "{:.digits$} ({:.digits$} – {:.digits$})",
+            self.median(),
+            self.least(),
+            self.most()
+        )
     }
 }
 
