@@ -324,14 +324,14 @@ const SLOW_START_PLANE: &str = "
 ";
 
 /// CCP §4.4, the excerpt by rate: cwnd stays out of the way, at one and a half round trips of
-/// the rate. From the first sign of congestion on, slow start is by cwnd.
+/// the rate, which stays below what a datapath believes. From the first sign of congestion on, slow start is by cwnd.
 const SLOW_START_RATE: &str = "
 (when (&& by_rate (< Flow.rtt_sample_us +infinity))
   (when (== Rate 0)
-    (:= Rate (/ (* Cwnd 1000000) Flow.rtt_sample_us))
+    (:= Rate (min 1000000000000 (/ (* Cwnd 1000000) Flow.rtt_sample_us)))
     (:= doubled_at Ack.now))
   (when (&& limited (> (- Ack.now doubled_at) Flow.rtt_sample_us))
-    (:= Rate (* Rate 2))
+    (:= Rate (min 1000000000000 (* Rate 2)))
     (:= doubled_at Ack.now))
   (:= Cwnd (max Cwnd (/ (* Rate Flow.rtt_sample_us) 666667))))
 (when (&& (! by_rate) (&& (!= Report.mode 1) (&& limited (> Ack.bytes_acked 0))))

@@ -8,6 +8,7 @@ mod cubic;
 mod fidelity;
 mod limits;
 mod reno;
+mod robust;
 mod slow_start;
 mod spec;
 mod support;
