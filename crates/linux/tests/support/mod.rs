@@ -1,6 +1,10 @@
 //! What the tests on real TCP share: the gate, a session in a thread, connections on loopback.
 #![allow(dead_code, reason = "each test file uses a part")]
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "support of tests alone")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "support of tests alone"
+)]
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -1,0 +1,206 @@
+//! Every signal of CCP Table 2 over an emulated path with loss, against what the path saw.
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use fairwater_lab::{Contender, Experiment, RunResult, Traffic};
+use fairwater_linux::Options;
+use support::{Log, Running, Seen, machine_can, recorder};
+
+const FIELDS: &[&str] = &[
+    "acked",
+    "packets",
+    "misordered",
+    "misordered_packets",
+    "marked",
+    "marked_packets",
+    "lost",
+    "now",
+    "flight",
+    "flight_packets",
+    "pending",
+    "incoming",
+    "outgoing",
+    "rtt",
+    "timeouts",
+];
+
+const ALL: &[(&str, &str)] = &[(
+    "all",
+    "(def (Report (acked 0) (packets 0) (misordered 0) (misordered_packets 0) (marked 0)
+            (marked_packets 0) (lost 0) (now 0) (flight 0) (flight_packets 0) (pending 0)
+            (incoming 0) (outgoing 0) (rtt 0) (timeouts 0)))
+     (when true
+       (:= Report.acked (+ Report.acked Ack.bytes_acked))
+       (:= Report.packets (+ Report.packets Ack.packets_acked))
+       (:= Report.misordered (+ Report.misordered Ack.bytes_misordered))
+       (:= Report.misordered_packets (+ Report.misordered_packets Ack.packets_misordered))
+       (:= Report.marked (+ Report.marked Ack.ecn_bytes))
+       (:= Report.marked_packets (+ Report.marked_packets Ack.ecn_packets))
+       (:= Report.lost (+ Report.lost Ack.lost_pkts_sample))
+       (:= Report.now Ack.now)
+       (:= Report.flight Flow.bytes_in_flight)
+       (:= Report.flight_packets Flow.packets_in_flight)
+       (:= Report.pending Flow.bytes_pending)
+       (:= Report.incoming Flow.rate_incoming)
+       (:= Report.outgoing Flow.rate_outgoing)
+       (:= Report.rtt Flow.rtt_sample_us)
+       (:= Report.timeouts (+ Report.timeouts (if Flow.was_timeout 1 0)))
+       (fallthrough))
+     (when (|| Flow.was_timeout (> Micros 10000))
+       (report)
+       (reset))",
+)];
+
+/// One report, by name.
+struct Reading<'a>(&'a [u64]);
+
+impl Reading<'_> {
+    fn get(&self, name: &str) -> u64 {
+        self.0[FIELDS.iter().position(|f| *f == name).unwrap()]
+    }
+}
+
+/// Runs the program over the path under a fixed window of that many segments.
+fn over(
+    name: &'static str,
+    link: &str,
+    window: u64,
+    seconds: u64,
+    traffic: Traffic,
+) -> (RunResult, Vec<Vec<u64>>) {
+    let log = Log::default();
+    let plane = recorder(name, ALL, FIELDS, &log, move |r| {
+        r.first = Arc::new(move |info, control| control.set_cwnd(window * u64::from(info.mss)));
+        // The kernel sets cwnd to 1 at a timeout; the window here is fixed.
+        r.then = Arc::new(move |_, _, control| control.set_cwnd(window * 1448));
+    });
+    let running = Running::start(plane, Options::default()).unwrap();
+    let contender = Contender {
+        label: name.to_owned(),
+        congestion_control: format!("fw_{name}"),
+    };
+    let experiment = Experiment {
+        duration: Duration::from_secs(seconds),
+        traffic,
+        tries: 1,
+        ..Experiment::new(link.parse().unwrap(), vec![contender])
+    };
+    let results = fairwater_lab::run(&experiment, &AtomicBool::new(false), &mut |_| {}).unwrap();
+    assert_eq!(running.stop(), Vec::<String>::new());
+    // iperf3 has a control connection, which hardly sends: the measured flow is the busiest.
+    let log = log.lock().unwrap();
+    let reports = log.iter().filter_map(|s| match s {
+        Seen::Report { fields, .. } => Some(fields.clone()),
+        _ => None,
+    });
+    (results.runs[0].clone(), reports.collect())
+}
+
+fn median(values: impl Iterator<Item = u64>) -> u64 {
+    let mut values: Vec<u64> = values.collect();
+    values.sort_unstable();
+    values[values.len() / 2]
+}
+
+fn close(what: &str, a: f64, b: f64, tolerance: f64) {
+    assert!((a / b - 1.0).abs() <= tolerance, "{what}: {a} against {b}");
+}
+
+#[test]
+fn every_signal_agrees_with_what_the_path_saw() {
+    if !machine_can() {
+        return;
+    }
+    // BDP 30 packets, window 60: a queue of 30 packets of the 100 that fit, and loss by chance.
+    let (run, reports) = over(
+        "t_signals",
+        "12mbit 30ms 100pkt loss=0.5% seed=3",
+        60,
+        4,
+        Traffic::Bulk,
+    );
+    assert!(reports.len() > 50, "{} reports", reports.len());
+    let readings: Vec<_> = reports.iter().map(|r| Reading(r)).collect();
+    let last = readings.last().unwrap();
+
+    let payload = run.throughput_bps * 4.0 / 8.0 * 1448.0 / 1500.0;
+    close("bytes acknowledged", last.get("acked") as f64, payload, 0.1);
+    let bytes_of_packets = last.get("packets") as f64 * 1448.0;
+    close(
+        "packets acknowledged",
+        bytes_of_packets,
+        last.get("acked") as f64,
+        0.02,
+    );
+    assert!(last.get("lost") > 0);
+    close(
+        "losses",
+        last.get("lost") as f64,
+        run.retransmissions as f64,
+        0.25,
+    );
+    assert!(
+        last.get("misordered_packets") > last.get("lost"),
+        "what follows a hole is SACKed"
+    );
+    assert_eq!(
+        last.get("misordered"),
+        last.get("misordered_packets") * 1448
+    );
+    assert_eq!(
+        (last.get("marked"), last.get("marked_packets")),
+        (0, 0),
+        "no ECN on this path"
+    );
+    assert!(
+        readings
+            .windows(2)
+            .all(|w| w[0].get("now") < w[1].get("now"))
+    );
+    for reading in &readings {
+        assert_eq!(reading.get("flight"), reading.get("flight_packets") * 1448);
+        assert!(
+            reading.get("flight_packets") <= 60,
+            "{}",
+            reading.get("flight_packets")
+        );
+    }
+    assert!(median(readings.iter().map(|r| r.get("flight_packets"))) > 40);
+    assert!(
+        median(readings.iter().map(|r| r.get("pending"))) > 10_000,
+        "a bulk sender's backlog"
+    );
+    let rtt = median(readings.iter().map(|r| r.get("rtt")));
+    assert!((30_000..90_000).contains(&rtt), "RTT {rtt} µs");
+    let goodput = 12e6 / 8.0 * 1448.0 / 1500.0;
+    for rate in ["incoming", "outgoing"] {
+        let rate_bps = median(readings.iter().map(|r| r.get(rate))) as f64;
+        close(rate, rate_bps, goodput, 0.1);
+    }
+}
+
+#[test]
+fn a_timeout_is_a_signal_of_its_own() {
+    if !machine_can() {
+        return;
+    }
+    // Half of the packets are lost, retransmissions too: only the timer gets further.
+    let (run, reports) = over(
+        "t_timeout",
+        "5mbit 20ms 50pkt loss=50% seed=5",
+        4,
+        5,
+        Traffic::Bulk,
+    );
+    assert!(run.retransmissions > 0);
+    let last = Reading(reports.last().unwrap());
+    assert!(last.get("timeouts") > 0, "{:?}", last.0);
+    assert!(
+        last.get("lost") >= last.get("timeouts"),
+        "a timeout declares losses"
+    );
+}
