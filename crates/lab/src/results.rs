@@ -31,7 +31,7 @@ pub struct Results {
 /// What one contender did.
 ///
 /// All but `retransmissions` and `cpu_seconds` is measured at the bottleneck, over the run's
-/// duration from the first packet that arrives there; bytes are those of IP packets.
+/// duration from the first packet of data that arrives there; bytes are those of IP packets.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RunResult {
     /// The contender's label.
@@ -108,7 +108,7 @@ impl Lateness {
 /// A run in time.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Series {
-    /// Its socket, each few milliseconds; times are since the run's first packet.
+    /// Its socket, each few milliseconds; times are since the run's first data.
     pub tcp: Vec<TcpSample>,
     /// The bottleneck, in intervals of equal length.
     pub link: Vec<LinkInterval>,
@@ -117,7 +117,7 @@ pub struct Series {
 /// What passed the bottleneck in an interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LinkInterval {
-    /// Its middle, seconds since the run's first packet.
+    /// Its middle, seconds since the run's first data.
     pub at_s: f64,
     /// Bits per second that left the bottleneck.
     pub throughput_bps: f64,
