@@ -128,7 +128,7 @@ fn kernel(bencher: Bencher<'_, '_>, name: &str) {
         .and_then(|code| Loaded::new(&code));
     let loaded = loaded.unwrap_or_else(|why| panic!("{why}"));
     for (i, signal) in signals().into_iter().enumerate() {
-        frame.write(8 * i, signal);
+        frame.write(frame::SIGNALS as usize + 8 * i, signal);
     }
     frame.write(frame::CWND as usize, 14480);
     bencher

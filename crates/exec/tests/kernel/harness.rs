@@ -159,7 +159,7 @@ impl<'p> Flow<'p> {
     /// Does what the plane and the datapath do around one invocation, and invokes.
     pub(crate) fn invoke(&mut self, input: &Input<'_, 'p>) -> Result<Seen, String> {
         for (i, &signal) in input.signals.iter().enumerate() {
-            self.frame.write(8 * i, signal);
+            self.frame.write(frame::SIGNALS as usize + 8 * i, signal);
         }
         self.frame.write(frame::CWND as usize, input.cwnd);
         self.frame.write(frame::RATE as usize, input.rate);
