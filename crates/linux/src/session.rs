@@ -35,6 +35,7 @@ pub struct Session {
     /// What the plane was told of each slot, by algorithm.
     known: Vec<Vec<Option<Known>>>,
     live: usize,
+    lost_reports: u64,
     lost_events: Vec<u32>,
     mover: Option<Mover>,
     /// The congestion control that connections get when they are given back.
@@ -46,6 +47,8 @@ pub struct Session {
 struct Known {
     generation: u32,
     fallbacks: u32,
+    /// The number of its last report.
+    reports: u64,
 }
 
 impl Session {
@@ -83,6 +86,7 @@ impl Session {
             batch: Batch::default(),
             options,
             live: 0,
+            lost_reports: 0,
             mover: None,
             otherwise,
         };
@@ -119,6 +123,13 @@ impl Session {
             .iter()
             .map(|r| u64::from(r.page().without_slot()))
             .sum()
+    }
+
+    /// Reports that the ring had no room for: the plane comes by too seldom, or
+    /// `Options::ring_bytes` is too low.
+    #[must_use]
+    pub fn lost_reports(&self) -> u64 {
+        self.lost_reports
     }
 
     /// Times that a flow went under in-kernel Reno because the plane was silent.
@@ -205,6 +216,7 @@ impl Session {
             Kind::Created => self.meet(message.algorithm, message.slot),
             Kind::Closed => self.part(message.algorithm, message.slot, message.generation),
             Kind::Report => {
+                self.count(message);
                 let report = RawReport {
                     program: message.program,
                     time_us: message.time_us,
@@ -221,6 +233,18 @@ impl Session {
         }
     }
 
+    /// Reports of a flow are numbered, so that those the ring had no room for are noticed.
+    fn count(&mut self, message: &Message<'_>) {
+        let place = place(&mut self.known[message.algorithm], message.slot);
+        if let Some(known) = place
+            .as_mut()
+            .filter(|k| k.generation == message.generation)
+        {
+            self.lost_reports += message.count.saturating_sub(known.reports + 1);
+            known.reports = message.count;
+        }
+    }
+
     /// Tells the plane of the flow in a slot, unless it knows it.
     fn meet(&mut self, algorithm: usize, slot: u32) {
         let Some(frame) = self
@@ -233,6 +257,7 @@ impl Session {
         let known = Known {
             generation: frame.generation(),
             fallbacks: frame.fallbacks(),
+            reports: 0,
         };
         if frame.state().is_none() {
             return; // closed already: its closing event follows
@@ -299,10 +324,8 @@ impl Session {
                 (Some(known), Some(_)) if known.generation == generation => {
                     if known.fallbacks != fallbacks {
                         let info = frame.info(now_us());
-                        *place(&mut self.known[algorithm], slot) = Some(Known {
-                            generation,
-                            fallbacks,
-                        });
+                        *place(&mut self.known[algorithm], slot) =
+                            Some(Known { fallbacks, ..known });
                         let flow = self.flow_id(algorithm, slot, generation);
                         self.tell(Event::Resumed { flow, info: &info });
                     }

@@ -1,5 +1,7 @@
 //! Flows of real TCP sockets under a plane: signals in, controls out, mistakes contained.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod support;
 
 use std::cell::RefCell;
@@ -334,4 +336,82 @@ fn a_name_that_is_taken_tells_who_holds_it() {
     assert!(error.contains("fw_t_taken"), "{error}");
     assert!(error.contains(&std::process::id().to_string()), "{error}");
     first.unwrap().stop();
+}
+
+#[test]
+fn reports_that_the_ring_has_no_room_for_are_counted_and_harm_nothing() {
+    if !machine_can() {
+        return;
+    }
+    let log = Log::default();
+    let lost = Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let counting = Arc::clone(&lost);
+    let plane = recorder("t_full", COUNT, &["acked"], &log, |_| {});
+    let options = Options {
+        // A page holds some 40 reports, and nobody comes by for longer than they take to make.
+        ring_bytes: 4096,
+        wakeup: Wakeup::Every(Duration::from_millis(40)),
+        ..Options::default()
+    };
+    let running = Running::start_each_turn(plane, options, move |session| {
+        counting.store(session.lost_reports(), Ordering::Release);
+    })
+    .unwrap();
+    let mut connection = Connection::open("127.0.0.1:0", "fw_t_full");
+    eventually("the plane meets the flow", || {
+        !log.lock().unwrap().is_empty()
+    });
+    for _ in 0..300 {
+        connection.transfer(100_000);
+    }
+    eventually("a later report comes through and tells of the lost", || {
+        lost.load(Ordering::Acquire) > 0
+    });
+    drop(connection);
+    eventually("the flow closes", || {
+        log.lock().unwrap().contains(&Seen::Closed)
+    });
+    running.stop();
+}
+
+#[test]
+fn an_idle_flow_restarts_from_the_initial_window_unless_its_algorithm_says_otherwise() {
+    if !machine_can() {
+        return;
+    }
+    for (name, restart) in [("t_idle", true), ("t_keep", false)] {
+        let log = Log::default();
+        let plane = recorder(name, COUNT, &["acked"], &log, move |r| {
+            r.idle_restart = restart;
+            r.first = Arc::new(|info, control| control.set_cwnd(u64::from(info.mss) * 160));
+        });
+        let running = Running::start(plane, Options::default()).unwrap();
+        let congestion_control = format!("fw_{name}");
+        let mut connection = Connection::open("127.0.0.1:0", &congestion_control);
+        eventually("the plane meets the flow", || {
+            !log.lock().unwrap().is_empty()
+        });
+        connection.transfer(100_000);
+        let cwnd = || {
+            let planes = observe::planes();
+            planes
+                .iter()
+                .find(|p| p.name == congestion_control)
+                .unwrap()
+                .flows[0]
+                .cwnd
+        };
+        let Some(Seen::New(info)) = log.lock().unwrap().first().cloned() else {
+            panic!("new first")
+        };
+        let mss = u64::from(info.mss);
+        assert_eq!(cwnd(), 160 * mss);
+        // Four halvings, one each RTO, which is at least 200 ms (RFC 5681 §4.1, RFC 2861 §3).
+        std::thread::sleep(Duration::from_millis(1500));
+        connection.transfer(1);
+        let expected = if restart { 10 } else { 160 };
+        eventually("cwnd after the pause", || cwnd() == expected * mss);
+        drop(connection);
+        running.stop();
+    }
 }

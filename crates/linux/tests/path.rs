@@ -1,5 +1,7 @@
 //! Every signal of CCP Table 2 over an emulated path with loss, against what the path saw.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod support;
 
 use std::sync::Arc;

@@ -19,7 +19,7 @@ use fairwater_plane::{
 };
 
 /// Whether this machine can run these tests. Fails instead of skipping where CI demands them.
-pub fn machine_can() -> bool {
+pub(crate) fn machine_can() -> bool {
     match probe::probe().require() {
         Ok(()) => true,
         Err(missing) => {
@@ -34,7 +34,7 @@ pub fn machine_can() -> bool {
 
 /// What happened to a [`Recorder`]'s flows.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Seen {
+pub(crate) enum Seen {
     New(FlowInfo),
     Report {
         time_us: u64,
@@ -45,22 +45,23 @@ pub enum Seen {
     Closed,
 }
 
-pub type Log = Arc<Mutex<Vec<Seen>>>;
+pub(crate) type Log = Arc<Mutex<Vec<Seen>>>;
 type Then = Arc<dyn Fn(usize, &Report<'_>, &mut Control<'_>) + Send + Sync>;
 type First = Arc<dyn Fn(&FlowInfo, &mut Control<'_>) + Send + Sync>;
 
 /// An algorithm of any programs that logs what it sees and does what the test says.
-pub struct Recorder {
-    pub name: String,
-    pub fields: Vec<String>,
-    pub handles: Vec<ProgramHandle>,
-    pub log: Log,
-    pub first: First,
-    pub then: Then,
+pub(crate) struct Recorder {
+    pub(crate) name: String,
+    pub(crate) fields: Vec<String>,
+    pub(crate) handles: Vec<ProgramHandle>,
+    pub(crate) log: Log,
+    pub(crate) first: First,
+    pub(crate) then: Then,
+    pub(crate) idle_restart: bool,
 }
 
 impl Recorder {
-    pub fn build(
+    pub(crate) fn build(
         programs: &mut Programs,
         name: &str,
         sources: &[(&str, &str)],
@@ -78,6 +79,7 @@ impl Recorder {
             log: Arc::clone(log),
             first: Arc::new(|_, _| {}),
             then: Arc::new(|_, _, _| {}),
+            idle_restart: true,
         })
     }
 }
@@ -91,6 +93,10 @@ struct RecorderFlow {
 }
 
 impl Algorithm for Recorder {
+    fn idle_restart(&self) -> bool {
+        self.idle_restart
+    }
+
     fn name(&self) -> &str {
         &self.name
     }
@@ -137,14 +143,14 @@ impl Flow for RecorderFlow {
 }
 
 /// A session that turns in a thread of its own until dropped.
-pub struct Running {
+pub(crate) struct Running {
     stop: Arc<AtomicBool>,
-    pub paused: Arc<AtomicBool>,
+    pub(crate) paused: Arc<AtomicBool>,
     thread: Option<JoinHandle<Vec<String>>>,
 }
 
 impl Running {
-    pub fn start(
+    pub(crate) fn start(
         plane: impl FnOnce() -> Plane + Send + 'static,
         options: Options,
     ) -> Result<Self, LinuxError> {
@@ -152,10 +158,28 @@ impl Running {
     }
 
     /// Calls `at_once` in the session's thread before the first turn.
-    pub fn start_and(
+    pub(crate) fn start_and(
         plane: impl FnOnce() -> Plane + Send + 'static,
         options: Options,
         at_once: impl FnOnce(&mut Session) + Send + 'static,
+    ) -> Result<Self, LinuxError> {
+        Self::launch(plane, options, at_once, |_| {})
+    }
+
+    /// Calls `each` in the session's thread after each turn.
+    pub(crate) fn start_each_turn(
+        plane: impl FnOnce() -> Plane + Send + 'static,
+        options: Options,
+        each: impl FnMut(&mut Session) + Send + 'static,
+    ) -> Result<Self, LinuxError> {
+        Self::launch(plane, options, |_| {}, each)
+    }
+
+    fn launch(
+        plane: impl FnOnce() -> Plane + Send + 'static,
+        options: Options,
+        at_once: impl FnOnce(&mut Session) + Send + 'static,
+        mut each: impl FnMut(&mut Session) + Send + 'static,
     ) -> Result<Self, LinuxError> {
         let (stop, paused) = (
             Arc::new(AtomicBool::new(false)),
@@ -181,6 +205,7 @@ impl Running {
                     std::thread::sleep(Duration::from_millis(5));
                 } else {
                     session.turn(Duration::from_millis(10));
+                    each(&mut session);
                     notices.extend(session.plane_mut().drain_notices().map(|n| n.to_string()));
                 }
             }
@@ -195,7 +220,7 @@ impl Running {
     }
 
     /// Ends the session; yields the plane's notices.
-    pub fn stop(mut self) -> Vec<String> {
+    pub(crate) fn stop(mut self) -> Vec<String> {
         self.stop.store(true, Ordering::Release);
         self.thread.take().unwrap().join().unwrap()
     }
@@ -211,7 +236,7 @@ impl Drop for Running {
 }
 
 /// A plane of one recorder.
-pub fn recorder(
+pub(crate) fn recorder(
     name: &'static str,
     sources: &'static [(&'static str, &'static str)],
     fields: &'static [&'static str],
@@ -233,13 +258,13 @@ pub fn recorder(
 }
 
 /// A connection over loopback whose sender uses that congestion control.
-pub struct Connection {
-    pub sender: TcpStream,
-    pub receiver: TcpStream,
+pub(crate) struct Connection {
+    pub(crate) sender: TcpStream,
+    pub(crate) receiver: TcpStream,
 }
 
 impl Connection {
-    pub fn open(address: &str, congestion_control: &str) -> Self {
+    pub(crate) fn open(address: &str, congestion_control: &str) -> Self {
         let listener = TcpListener::bind(address).unwrap();
         let sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let receiver = listener.accept().unwrap().0;
@@ -248,16 +273,16 @@ impl Connection {
     }
 
     /// The sender's congestion control, as the kernel tells.
-    pub fn congestion_control(&self) -> String {
+    pub(crate) fn congestion_control(&self) -> String {
         rustix::net::sockopt::tcp_congestion(&self.sender).unwrap()
     }
 
-    pub fn local(&self) -> SocketAddr {
+    pub(crate) fn local(&self) -> SocketAddr {
         self.sender.local_addr().unwrap()
     }
 
     /// Sends and receives that many bytes.
-    pub fn transfer(&mut self, bytes: usize) {
+    pub(crate) fn transfer(&mut self, bytes: usize) {
         let mut receiver = self.receiver.try_clone().unwrap();
         let reading = std::thread::spawn(move || {
             let mut buffer = vec![0; 1 << 16];
@@ -276,7 +301,7 @@ impl Connection {
 }
 
 /// Waits until the condition holds; fails after ten seconds.
-pub fn eventually(what: &str, condition: impl Fn() -> bool) {
+pub(crate) fn eventually(what: &str, condition: impl Fn() -> bool) {
     let start = Instant::now();
     while !condition() {
         assert!(
@@ -288,6 +313,6 @@ pub fn eventually(what: &str, condition: impl Fn() -> bool) {
 }
 
 /// The congestion controls that the kernel offers now.
-pub fn available() -> String {
+pub(crate) fn available() -> String {
     std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap()
 }
