@@ -64,7 +64,7 @@ fn every_fault_stands_under_its_word() {
         .expect_err("malformed")
         .to_string();
     let expected = "\
-error: `48mbps` is not a word of a link's description
+error: `48mbps` is not a rate
  --> link:1:1
   |
 1 | 48mbps 0.0000001ms loss=2 1bdp 2bdp seed=x
@@ -75,14 +75,20 @@ error: `48mbps` is not a word of a link's description
         "`loss=2` is not a loss",
         "the link's buffer is given twice",
         "`seed=x` is not a seed",
-        "the link has no capacity",
     ] {
         assert!(error.contains(message), "{message} in\n{error}");
     }
     assert!(
-        !error.contains("no RTT"),
-        "a malformed RTT is not also missing:\n{error}"
+        !error.contains("the link has no"),
+        "what is malformed is not also missing:\n{error}"
     );
+    let error = "1bdp"
+        .parse::<LinkSpec>()
+        .expect_err("incomplete")
+        .to_string();
+    for message in ["the link has no capacity", "the link has no RTT"] {
+        assert!(error.contains(message), "{message} in\n{error}");
+    }
 }
 
 #[test]

@@ -209,8 +209,15 @@ fn word(word: &str) -> Result<Word, Wrong> {
         "pkt" | "B" | "kB" | "MB" | "bdp" => buffer(number, unit)
             .map(Word::Buffer)
             .ok_or_else(|| wrong(None, "a buffer that can be had", BUFFER)),
+        _ if looks_like_a_rate(unit) => Err(wrong(Some(Kind::Capacity), "a rate", CAPACITY)),
         _ => Err(wrong(None, "a word of a link's description", WORD)),
     }
+}
+
+/// Whether a unit is one that rates have elsewhere: `Mbps`, `mbit/s`.
+fn looks_like_a_rate(unit: &str) -> bool {
+    let unit = unit.to_ascii_lowercase();
+    unit.contains("bit") || unit.contains("bps")
 }
 
 fn rate(number: &str, unit: &str) -> Option<Rate> {
