@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{algorithms, attach, check, completions, doctor, man, top};
+use crate::commands::{algorithms, attach, check, completions, doctor, man, top, r#try};
 use crate::failure::Failure;
 
 /// A congestion control plane: write the algorithm once, run it anywhere packets are sent.
@@ -23,6 +23,7 @@ Exit codes:
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Try(r#try::Args),
     Attach(attach::Args),
     Top(top::Args),
     Check(check::Args),
@@ -35,6 +36,7 @@ pub(crate) enum Command {
 impl Command {
     pub(crate) fn run(self) -> Result<(), Failure> {
         match self {
+            Self::Try(args) => r#try::run(&args),
             Self::Attach(args) => attach::run(&args),
             Self::Top(args) => top::run(&args),
             Self::Check(args) => check::run(&args),

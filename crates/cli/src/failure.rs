@@ -21,9 +21,12 @@ pub(crate) enum Failure {
     /// Ctrl-C; everything is cleaned up.
     #[error("interrupted")]
     Interrupted,
-    /// Somebody else has what was asked for.
+    /// The lab lacks something.
     #[error("{0}")]
-    Held(String),
+    LabMissing(String),
+    /// Something else went wrong.
+    #[error("{0}")]
+    Other(String),
     /// The Linux datapath failed.
     #[error(transparent)]
     Linux(LinuxError),
@@ -60,10 +63,10 @@ impl Failure {
             Self::Io { source, .. } if source.kind() == io::ErrorKind::BrokenPipe => {
                 ExitCode::SUCCESS
             }
-            Self::Held(_) | Self::Linux(_) | Self::Io { .. } => self.say(1),
+            Self::Other(_) | Self::Linux(_) | Self::Io { .. } => self.say(1),
             Self::Said(code) => ExitCode::from(*code),
             Self::BadInput(_) => self.say(2),
-            Self::Missing(_) => self.say(3),
+            Self::Missing(_) | Self::LabMissing(_) => self.say(3),
             Self::Interrupted => ExitCode::from(130),
         }
     }

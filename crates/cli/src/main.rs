@@ -6,6 +6,7 @@
 mod cli;
 mod commands;
 mod failure;
+mod hosting;
 mod output;
 mod stop;
 mod units;

@@ -36,6 +36,11 @@ impl Stop {
         Ok(())
     }
 
+    /// Set once a signal has come.
+    pub(crate) fn flag(&self) -> &AtomicBool {
+        &self.asked
+    }
+
     pub(crate) fn is_asked(&self) -> bool {
         self.asked.load(SeqCst)
     }

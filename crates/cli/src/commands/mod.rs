@@ -7,3 +7,4 @@ pub(crate) mod completions;
 pub(crate) mod doctor;
 pub(crate) mod man;
 pub(crate) mod top;
+pub(crate) mod r#try;

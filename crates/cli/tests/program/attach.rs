@@ -1,27 +1,9 @@
 //! `fairwater attach` and `fairwater top` on a real kernel, in a network namespace of their own.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::process::{ChildStderr, Command, ExitStatus, Stdio};
 
-use crate::support::{fairwater, privileged};
-
-/// The kernel's names of congestion controls are the whole machine's: one test at a time.
-static NAMES: Mutex<()> = Mutex::new(());
-
-fn alone() -> MutexGuard<'static, ()> {
-    NAMES.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A process that ends with its test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+use crate::support::{Running, alone, fairwater, privileged};
 
 /// A running `fairwater attach`.
 struct Attached {

@@ -5,3 +5,4 @@
 mod attach;
 mod generated;
 mod support;
+mod r#try;

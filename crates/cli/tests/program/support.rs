@@ -1,6 +1,7 @@
 //! What the tests of the command line share.
 
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Runs the program to its end.
 pub(crate) fn fairwater(args: &[&str]) -> Output {
@@ -21,4 +22,20 @@ pub(crate) fn privileged() -> bool {
     assert!(!required, "FAIRWATER_REQUIRE_PRIVILEGED=1, but:\n{probe}");
     eprintln!("not run here:\n{probe}");
     false
+}
+
+/// The kernel's names of congestion controls are the whole machine's: one test at a time.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static NAMES: Mutex<()> = Mutex::new(());
+    NAMES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A process that ends with its test.
+pub(crate) struct Running(pub(crate) Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }

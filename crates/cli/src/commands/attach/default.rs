@@ -77,7 +77,7 @@ impl From<DefaultError> for Failure {
     fn from(error: DefaultError) -> Self {
         match error {
             DefaultError::Io { path, source } => Self::io(path.display().to_string())(source),
-            held @ DefaultError::Held { .. } => Self::Held(held.to_string()),
+            held @ DefaultError::Held { .. } => Self::Other(held.to_string()),
         }
     }
 }

@@ -5,10 +5,10 @@ mod default;
 use std::time::Duration;
 
 use fairwater_algorithms::{Choice, by_spec};
-use fairwater_linux::{Options, SIGNALS, Session, Wakeup, probe};
-use fairwater_plane::Plane;
+use fairwater_linux::{Options, Session, Wakeup, probe};
 
 use crate::failure::Failure;
+use crate::hosting::{self, TURN};
 use crate::stop::Stop;
 use crate::units::{count, duration, parse_duration};
 use default::{ChangedDefault, Places, Restored};
@@ -57,7 +57,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if let Some(Restored { from, to }) = default::restore_after_kill(&places)? {
         eprintln!("An earlier fairwater was killed: the default was {from}, and is {to} again.");
     }
-    let mut session = Session::attach(plane(&args.algorithms)?, options(args))?;
+    let algorithms: Vec<_> = args
+        .algorithms
+        .iter()
+        .map(|choice| (choice.name().to_owned(), *choice))
+        .collect();
+    let mut session = Session::attach(hosting::plane(&algorithms)?, options(args))?;
     let names: Vec<String> = session.names().map(str::to_owned).collect();
     for name in &names {
         eprintln!("{name} is registered: any TCP socket and any route can choose it.");
@@ -102,16 +107,6 @@ fn parse_silence(text: &str) -> Result<Duration, String> {
     }
 }
 
-fn plane(algorithms: &[Choice]) -> Result<Plane, Failure> {
-    let mut plane = Plane::new("linux", SIGNALS);
-    for choice in algorithms {
-        plane
-            .add(|programs| choice.build(programs))
-            .map_err(|error| Failure::BadInput(error.to_string()))?;
-    }
-    Ok(plane)
-}
-
 fn options(args: &Args) -> Options {
     Options {
         silent_after: args.silent_after,
@@ -124,7 +119,7 @@ fn options(args: &Args) -> Options {
 /// Runs the plane until stopped, saying what goes wrong as it does.
 fn serve(session: &mut Session, stop: &Stop) {
     while !stop.is_asked() {
-        session.turn(Duration::from_millis(50));
+        session.turn(TURN);
         for notice in session.plane_mut().drain_notices() {
             eprintln!("{notice}; it goes on under Reno in the kernel.");
         }

@@ -1,0 +1,93 @@
+//! Who sends, as typed: an algorithm of this project, or one of the kernel's.
+
+use std::str::FromStr;
+
+use fairwater_algorithms::{Choice, by_spec};
+
+/// `cubic`, `cubic:report=10ms` or `kernel:cubic`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Typed {
+    /// What was typed.
+    pub(super) label: String,
+    pub(super) sender: Sender,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Sender {
+    /// An algorithm of this project.
+    Ours(Choice),
+    /// A congestion control of the kernel's, by the kernel's name.
+    Kernel(String),
+}
+
+impl FromStr for Typed {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let sender = match text.strip_prefix("kernel:") {
+            Some("") => {
+                return Err("a name of the kernel's goes behind `kernel:`: `kernel:cubic`".into());
+            }
+            Some(name) => Sender::Kernel(name.to_owned()),
+            None => Sender::Ours(by_spec(text).map_err(|error| error.to_string())?),
+        };
+        Ok(Self {
+            label: text.to_owned(),
+            sender,
+        })
+    }
+}
+
+/// The algorithms of this project among them, each under a name that no other has: what comes a
+/// second time with other parameters is `cubic_2`.
+pub(super) fn ours(contenders: &[Typed]) -> Vec<(String, Choice)> {
+    let mut ours: Vec<(String, Choice)> = Vec::new();
+    for contender in contenders {
+        if let Sender::Ours(choice) = &contender.sender {
+            let before = ours
+                .iter()
+                .filter(|(_, other)| other.name() == choice.name())
+                .count();
+            let name = match before {
+                0 => choice.name().to_owned(),
+                n => format!("{}_{}", choice.name(), n + 1),
+            };
+            ours.push((name, *choice));
+        }
+    }
+    ours
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_tells_the_kernels_from_ours() {
+        let kernel: Typed = "kernel:reno".parse().unwrap();
+        assert_eq!(kernel.sender, Sender::Kernel("reno".into()));
+        let ours: Typed = "reno:report=10ms".parse().unwrap();
+        assert!(matches!(ours.sender, Sender::Ours(choice) if choice.name() == "reno"));
+        assert!(
+            "kernel:"
+                .parse::<Typed>()
+                .unwrap_err()
+                .contains("kernel:cubic")
+        );
+        assert!("renoo".parse::<Typed>().unwrap_err().contains("`reno`"));
+    }
+
+    #[test]
+    fn one_algorithm_twice_has_two_names() {
+        let typed = [
+            "reno",
+            "kernel:reno",
+            "reno:report=10ms",
+            "constant",
+            "reno",
+        ]
+        .map(|text| text.parse().unwrap());
+        let names: Vec<_> = ours(&typed).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["reno", "reno_2", "constant", "reno_3"]);
+    }
+}

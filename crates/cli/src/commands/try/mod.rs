@@ -1,0 +1,195 @@
+//! `fairwater try`.
+
+mod contender;
+mod table;
+mod watch;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use fairwater_lab::{Contender, Experiment, LabError, Results, Traffic, report, run as run_lab};
+use fairwater_linux::{Options, probe};
+use fairwater_net::{LinkSpec, LinkSpecError};
+
+use crate::failure::Failure;
+use crate::hosting::{self, Hosting};
+use crate::output;
+use crate::stop::Stop;
+use crate::units::parse_duration;
+use contender::{Sender, Typed};
+use watch::Watch;
+
+const EXAMPLES: &str = "\
+Examples:
+  sudo fairwater try cubic --against kernel:cubic
+  sudo fairwater try cubic --against kernel:cubic --link \"48mbit 20ms 1bdp\" --for 30s --together
+  sudo fairwater try reno reno:report=10ms --link \"trace:cell.up 40ms 100pkt loss=0.01%\"
+  sudo fairwater try cubic --json | jq '.runs[] | {name, utilisation}'
+
+A link is a capacity (12mbit, or trace:FILE in mahimahi's format), an RTT (20ms), and, as you like,
+a buffer (160pkt, 100kB or 1bdp), loss=0.01% and seed=7. Delays, drops and throughput are measured
+at the bottleneck. A run that the machine disturbed is repeated, and named if it cannot be.";
+
+/// Run algorithms over an emulated link, beside the kernel's own if you like
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Who sends: `cubic`, `cubic:report=10ms`, or `kernel:NAME` for one of the kernel's
+    #[arg(required = true, value_name = "ALGORITHM")]
+    algorithms: Vec<Typed>,
+    /// Who else sends, in the same words; may be given several times
+    #[arg(long, value_name = "ALGORITHM")]
+    against: Vec<Typed>,
+    /// The link
+    #[arg(long, default_value = "48mbit 20ms 1bdp")]
+    link: String,
+    /// How long each run lasts
+    #[arg(long = "for", value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
+    duration: Duration,
+    /// Let them share the link, instead of having it alone in turn
+    #[arg(long)]
+    together: bool,
+    /// Send over IPv6
+    #[arg(long)]
+    ipv6: bool,
+    /// The seed of the link's random loss
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Send with the lab's own bulk sender instead of iperf3
+    #[arg(long)]
+    bulk: bool,
+    /// How often a run is tried that the machine disturbs
+    #[arg(long, value_name = "COUNT", default_value_t = 3,
+          value_parser = clap::value_parser!(u32).range(1..=100))]
+    tries: u32,
+    /// Print JSON on standard output instead of a table
+    #[arg(long)]
+    json: bool,
+    /// Where the report page goes
+    #[arg(long, value_name = "PATH", default_value = "fairwater-report.html")]
+    report: PathBuf,
+    /// Show no progress
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let contenders: Vec<Typed> = args
+        .algorithms
+        .iter()
+        .chain(&args.against)
+        .cloned()
+        .collect();
+    let ours = contender::ours(&contenders);
+    let mut experiment = experiment(args, &contenders)?;
+    let plane = hosting::plane(&ours)?;
+    check_report(&args.report)?;
+    experiment.check()?;
+
+    let stop = Stop::on_signals()?;
+    let hosting = if ours.is_empty() {
+        None
+    } else {
+        probe::probe().require()?;
+        let hosting = Hosting::start(plane, Options::default())?;
+        take_names(&mut experiment, &contenders, hosting.names());
+        Some(hosting)
+    };
+    let mut watch = Watch::new(args.quiet);
+    let results = run_lab(&experiment, stop.flag(), &mut |progress| {
+        watch.show(progress)
+    });
+    drop(watch);
+    for notice in hosting.map(Hosting::finish).unwrap_or_default() {
+        eprintln!("{notice}");
+    }
+    stop.check_interrupt()?;
+    finish(args, &results?)
+}
+
+/// What to run. Algorithms of this project have no kernel name yet: the kernel's Reno, which is
+/// always there, stands for them while the rest is checked.
+fn experiment(args: &Args, contenders: &[Typed]) -> Result<Experiment, Failure> {
+    let mut link: LinkSpec = args.link.parse().map_err(|error: LinkSpecError| {
+        eprintln!("{error}");
+        Failure::Said(2)
+    })?;
+    link.seed = args.seed.unwrap_or(link.seed);
+    let contender = |typed: &Typed| Contender {
+        label: typed.label.clone(),
+        congestion_control: match &typed.sender {
+            Sender::Ours(_) => "reno".to_owned(),
+            Sender::Kernel(name) => name.clone(),
+        },
+    };
+    Ok(Experiment {
+        duration: args.duration,
+        together: args.together,
+        ipv6: args.ipv6,
+        traffic: if args.bulk {
+            Traffic::Bulk
+        } else {
+            Traffic::Iperf3
+        },
+        tries: args.tries,
+        ..Experiment::new(link, contenders.iter().map(contender).collect())
+    })
+}
+
+/// Gives algorithms of this project the names that they were attached under.
+fn take_names(experiment: &mut Experiment, contenders: &[Typed], names: &[String]) {
+    let ours = experiment
+        .contenders
+        .iter_mut()
+        .zip(contenders)
+        .filter(|(_, typed)| matches!(typed.sender, Sender::Ours(_)));
+    for ((contender, _), name) in ours.zip(names) {
+        contender.congestion_control.clone_from(name);
+    }
+}
+
+/// Finds out before the runs, not after, that a report cannot be written.
+fn check_report(path: &Path) -> Result<(), Failure> {
+    let directory = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    if path.is_dir() || !directory.is_dir() {
+        let path = path.display();
+        return Err(Failure::BadInput(format!(
+            "{path}: a report cannot be written there"
+        )));
+    }
+    Ok(())
+}
+
+fn finish(args: &Args, results: &Results) -> Result<(), Failure> {
+    if args.json {
+        output::json(results)?;
+    } else {
+        output::print(table::table(results))?;
+    }
+    let shown = args.report.display().to_string();
+    fs::write(&args.report, report::html(results)).map_err(Failure::io(shown.clone()))?;
+    eprintln!("Report with plots: {shown}");
+    Ok(())
+}
+
+impl From<LabError> for Failure {
+    fn from(error: LabError) -> Self {
+        match error {
+            LabError::Missing(_) => Self::LabMissing(error.to_string()),
+            LabError::Cancelled => Self::Interrupted,
+            LabError::NoContender
+            | LabError::TooManyContenders { .. }
+            | LabError::Duration { .. }
+            | LabError::UnknownCongestionControl { .. }
+            | LabError::TraceFile { .. }
+            | LabError::Trace { .. } => Self::BadInput(error.to_string()),
+            LabError::Traffic { .. } | LabError::Part { .. } | LabError::System { .. } => {
+                Self::Other(error.to_string())
+            }
+        }
+    }
+}
