@@ -1,8 +1,10 @@
 # `make` alone lists what there is to do. Each target installs what it needs first.
 
 CARGO ?= cargo
+PREFIX ?= /usr/local
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 FAIRWATER := $(TARGET_DIR)/release/fairwater
+BENCHMARKS := ack-cost loopback fidelity agent-cpu
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
 # With FAIRWATER_REQUIRE_PRIVILEGED=1 no test may be skipped for want of root, so the test
@@ -14,7 +16,7 @@ endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test lint doc clean
+.PHONY: help setup build demo test lint bench doc install clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -36,8 +38,16 @@ lint: setup ## formatting, clippy and the API documentation, warnings denied
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
 
+bench: setup ## run every benchmark (see bench/README.md); an hour on a machine that is idle otherwise
+	$(CARGO) build --release --locked --package fairwater-bench
+	for name in $(BENCHMARKS); do $(SUDO) $(TARGET_DIR)/release/fairwater-bench $$name || exit 1; done
+
 doc: ## build the API documentation
 	$(CARGO) doc --workspace --no-deps --locked
+
+install: build ## install the program and its man pages under PREFIX (/usr/local)
+	$(SUDO) install -D -m 755 $(FAIRWATER) $(DESTDIR)$(PREFIX)/bin/fairwater
+	$(SUDO) $(FAIRWATER) man --dir $(DESTDIR)$(PREFIX)/share/man/man1
 
 clean: ## remove what was built
 	$(CARGO) clean

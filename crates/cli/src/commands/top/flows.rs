@@ -22,12 +22,11 @@ pub(super) struct Row {
     pub(super) cwnd_bytes: u64,
     /// `None` when the window alone governs.
     pub(super) rate_bits_per_s: Option<u64>,
-    pub(super) rtt_us: Option<u64>,
+    /// Smoothed RTT; 0 before the first sample.
     pub(super) srtt_us: u64,
     /// What was acknowledged between the two looks; `None` for a flow that is new.
     pub(super) delivery_bits_per_s: Option<u64>,
     pub(super) bytes_acked: u64,
-    pub(super) acks: u64,
     pub(super) age_us: u64,
 }
 
@@ -108,11 +107,9 @@ fn row(plane: &PlaneView, flow: &FlowView, delivery_bits_per_s: Option<u64>) -> 
         program: flow.program.clone(),
         cwnd_bytes: flow.cwnd,
         rate_bits_per_s: (flow.rate_bps > 0).then(|| flow.rate_bps.saturating_mul(8)),
-        rtt_us: flow.rtt_us,
         srtt_us: flow.srtt_us,
         delivery_bits_per_s,
         bytes_acked: flow.bytes_acked,
-        acks: flow.acks,
         age_us: flow.age_us,
     }
 }
@@ -130,10 +127,8 @@ pub(super) mod tests {
             remote: format!("10.0.0.2:{}", 5000 + slot).parse().unwrap(),
             cwnd: 144_800,
             rate_bps: 0,
-            rtt_us: Some(20_110),
-            srtt_us: 20_300,
+            srtt_us: 20_110,
             bytes_acked,
-            acks: 10,
             program: "cubic".into(),
             state: FlowState::Running,
             age_us: 3_000_000,

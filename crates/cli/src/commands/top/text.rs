@@ -16,7 +16,7 @@ pub(super) const COLUMNS: [&str; 9] = [
     "program",
     "cwnd",
     "rate",
-    "RTT",
+    "SRTT",
     "delivery",
 ];
 
@@ -35,7 +35,11 @@ pub(super) fn cells(row: &Row) -> [String; COLUMNS.len()] {
         },
         units::bytes(row.cwnd_bytes),
         rate(row.rate_bits_per_s),
-        row.rtt_us.map_or_else(dash, units::micros),
+        if row.srtt_us == 0 {
+            dash()
+        } else {
+            units::micros(row.srtt_us)
+        },
         rate(row.delivery_bits_per_s),
     ]
 }
