@@ -38,7 +38,7 @@ lint: setup ## formatting, clippy and the API documentation, warnings denied
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
 
-bench: setup ## run every benchmark (see bench/README.md); an hour on a machine that is idle otherwise
+bench: setup ## run every benchmark (see bench/README.md), on a machine that is idle otherwise
 	$(CARGO) build --release --locked --package fairwater-bench
 	for name in $(BENCHMARKS); do $(SUDO) $(TARGET_DIR)/release/fairwater-bench $$name || exit 1; done
 
