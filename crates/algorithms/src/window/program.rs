@@ -158,7 +158,7 @@ const FOLD: &str = "
   (:= lost_now (* mss Ack.lost_pkts_sample))
   (:= delivered (min (+ Ack.bytes_acked Ack.bytes_misordered)
                      (- last_cwnd (+ Flow.bytes_in_flight lost_now))))
-  (:= sacked (- (+ sacked Ack.bytes_misordered) Ack.bytes_acked))
+  (:= sacked (+ (- sacked Ack.bytes_acked) Ack.bytes_misordered))
   (:= outstanding (+ (+ Flow.bytes_in_flight Ack.bytes_acked) (+ sacked lost_now)))
   (:= limited (> (* 2 (+ Flow.bytes_in_flight delivered)) Cwnd))
   (:= Report.rtt_us Flow.rtt_sample_us)

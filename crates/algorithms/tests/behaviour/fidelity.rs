@@ -15,6 +15,8 @@ struct Setting {
     /// One transmission in so many is lost on the way, at random; 0 for none.
     loss: u64,
     seed: u64,
+    /// How long the receiver gathers packets for one ACK, µs.
+    gather_us: u64,
 }
 
 impl Setting {
@@ -26,6 +28,7 @@ impl Setting {
             rtt_us,
             (bdp * self.bdps).ceil() as usize,
         );
+        path.gather_us = self.gather_us;
         let (loss, seed) = (self.loss, self.seed);
         path.lose = Box::new(move |n, _| loss > 0 && mixed(n ^ (seed << 32)).is_multiple_of(loss));
         let samples = run(path, control, 40.0);
@@ -76,6 +79,7 @@ fn on_the_path_of_the_ccp_paper() {
         bdps: 1.0,
         loss: 0,
         seed: 0,
+        gather_us: 0,
     };
     let reno = setting.run(&mut Kernel::new(Reno));
     let cubic = setting.run(&mut Kernel::new(Cubic::default()));
@@ -100,14 +104,18 @@ fn settings() -> impl Strategy<Value = Setting> {
         0.6_f64..2.5,
         prop_oneof![Just(0_u64), 2_000_u64..20_000],
         0_u64..1_000,
+        prop_oneof![Just(0_u64), 100_u64..1_000],
     )
-        .prop_map(|(packets_per_s, rtt_ms, bdps, loss, seed)| Setting {
-            packets_per_s,
-            rtt_ms,
-            bdps,
-            loss,
-            seed,
-        })
+        .prop_map(
+            |(packets_per_s, rtt_ms, bdps, loss, seed, gather_us)| Setting {
+                packets_per_s,
+                rtt_ms,
+                bdps,
+                loss,
+                seed,
+                gather_us,
+            },
+        )
 }
 
 proptest! {

@@ -50,6 +50,43 @@ proptest! {
     }
 }
 
+/// RFC 6582 §3.2: the window that was out when recovery began includes what the very ACK that
+/// showed the loss SACKed, so a loss up to its end costs nothing more.
+#[test]
+fn a_loss_at_the_end_of_the_window_is_of_that_window() {
+    for gather_us in [0, 300, 1_000, 3_000] {
+        for end in 1..8 {
+            let mut path = wide();
+            path.gather_us = gather_us;
+            let quiet = run(
+                Path {
+                    lose: Box::new(|n, _| n == 300),
+                    ..path
+                },
+                &mut Driver::new("reno"),
+                1.0,
+            );
+            let detected = quiet.iter().position(|s| s.lost_now > 0).unwrap();
+            let sent = quiet[detected].delivered + quiet[detected].in_flight + 1;
+            let mut path = wide();
+            path.gather_us = gather_us;
+            path.lose = Box::new(move |n, _| n == 300 || n == sent - end);
+            let samples = run(path, &mut Driver::new("reno"), 1.0);
+            let before = samples
+                .iter()
+                .take_while(|s| s.lost_now == 0)
+                .last()
+                .unwrap()
+                .cwnd;
+            let after = samples.last().unwrap().cwnd;
+            assert!(
+                after >= before / 2,
+                "{gather_us} µs, {end} from the end: {before} to {after}"
+            );
+        }
+    }
+}
+
 /// RFC 5681 §3.1: in congestion avoidance cwnd grows by one segment a round trip.
 #[test]
 fn congestion_avoidance_is_one_segment_a_round_trip() {

@@ -44,6 +44,8 @@ pub(crate) struct Path {
     /// Which transmissions are lost on the way, by number and time.
     pub(crate) lose: Box<dyn FnMut(u64, u64) -> bool>,
     pub(crate) idle_restart: bool,
+    /// How long the receiver gathers packets for one ACK, µs.
+    pub(crate) gather_us: u64,
 }
 
 impl Path {
@@ -56,6 +58,7 @@ impl Path {
             application: bulk,
             lose,
             idle_restart: true,
+            gather_us: 0,
         }
     }
 }
@@ -143,7 +146,7 @@ pub(crate) fn run(path: Path, control: &mut dyn Controller, seconds: f64) -> Vec
             .transmissions
             .iter()
             .find_map(|t| t.ack_us)
-            .unwrap_or(u64::MAX);
+            .map_or(u64::MAX, |first| first + s.path.gather_us);
         let rto = if s.transmissions.is_empty() {
             u64::MAX
         } else {
@@ -230,13 +233,33 @@ impl Sender<'_> {
     }
 
     fn acknowledge(&mut self) {
-        let at = self.transmissions.iter().position(|t| t.ack_us.is_some());
-        let Some(t) = at.and_then(|at| self.transmissions.remove(at)) else {
-            return;
-        };
         let sacked_before = self.sacked;
         let unacked_before = self.unacked;
         let delivered_before = self.delivered;
+        let mut lost_packets = 0;
+        let due = |t: &Transmission, now_us| t.ack_us.is_some_and(|at| at <= now_us);
+        while let Some(at) = self.transmissions.iter().position(|t| due(t, self.now_us)) {
+            let Some(t) = self.transmissions.remove(at) else {
+                break;
+            };
+            self.receive(&t);
+            while self
+                .transmissions
+                .front()
+                .is_some_and(|o| o.ack_us.is_none() && o.number + 3 <= t.number)
+            {
+                lost_packets += self.lose_first();
+            }
+        }
+        self.rto_us = self.rtt_us + 200_000;
+        self.rto_at_us = self.now_us + self.rto_us;
+        let acked = (self.unacked - unacked_before) as u64;
+        let misordered = self.sacked.saturating_sub(sacked_before);
+        let delivered = self.delivered - delivered_before;
+        self.invoke(acked, misordered, delivered, lost_packets, false);
+    }
+
+    fn receive(&mut self, t: &Transmission) {
         if matches!(self.packets[t.packet], Packet::InFlight(_) | Packet::Lost) {
             if self.packets[t.packet] != Packet::Lost {
                 self.in_flight -= 1;
@@ -250,21 +273,7 @@ impl Sender<'_> {
             self.sacked -= 1;
             self.unacked += 1;
         }
-        let mut lost_packets = 0;
-        while self
-            .transmissions
-            .front()
-            .is_some_and(|o| o.ack_us.is_none() && o.number + 3 <= t.number)
-        {
-            lost_packets += self.lose_first();
-        }
         self.rtt_us = self.now_us - t.sent_us;
-        self.rto_us = self.rtt_us + 200_000;
-        self.rto_at_us = self.now_us + self.rto_us;
-        let acked = (self.unacked - unacked_before) as u64;
-        let misordered = self.sacked.saturating_sub(sacked_before);
-        let delivered = self.delivered - delivered_before;
-        self.invoke(acked, misordered, delivered, lost_packets, false);
     }
 
     fn lose_first(&mut self) -> u64 {
