@@ -140,7 +140,16 @@ fn links_between_documents_lead_somewhere() {
 #[test]
 fn the_readmes_algorithm_is_the_example_that_compiles() {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
-    let block = readme.split("```rust\n").nth(1).unwrap().split("```").next().unwrap();
+    let block = readme
+        .split("```rust\n")
+        .nth(1)
+        .unwrap()
+        .split("```")
+        .next()
+        .unwrap();
     let example = include_str!("../examples/own_algorithm.rs");
-    assert!(example.ends_with(block), "the README's Rust differs from the example:\n{block}");
+    assert!(
+        example.ends_with(block),
+        "the README's Rust differs from the example:\n{block}"
+    );
 }
