@@ -3,6 +3,8 @@
 use std::io::{BufRead, BufReader};
 use std::process::{ChildStderr, Command, ExitStatus, Stdio};
 
+use rustix::process::Signal;
+
 use crate::support::{Running, alone, fairwater, privileged};
 
 /// A running `fairwater attach`.
@@ -31,15 +33,8 @@ impl Attached {
     }
 
     /// Sends the signal and waits for the end: the exit status, and what was said since.
-    fn signal(mut self, signal: &str) -> (ExitStatus, String) {
-        let pid = self.process.0.id().to_string();
-        assert!(
-            Command::new("kill")
-                .args([signal, &pid])
-                .status()
-                .unwrap()
-                .success()
-        );
+    fn signal(mut self, signal: Signal) -> (ExitStatus, String) {
+        self.process.signal(signal);
         let status = self.process.0.wait().unwrap();
         (status, std::io::read_to_string(self.said).unwrap())
     }
@@ -99,13 +94,12 @@ fn the_default_is_changed_and_restored() {
     let look = fairwater(&["top", "--json", "--interval", "100ms"]);
     let look: serde_json::Value = serde_json::from_slice(&look.stdout).unwrap();
     let planes = look["planes"].as_array().unwrap();
-    let ours = planes
-        .iter()
-        .find(|plane| plane["algorithm"] == "fw_constant")
-        .unwrap();
+    let pid = attached.process.0.id();
+    let ours = planes.iter().find(|plane| plane["pid"] == pid).unwrap();
+    assert_eq!(ours["algorithm"], "fw_constant", "{look}");
     assert_eq!(ours["alive"], true, "{look}");
 
-    let (status, said) = attached.signal("-INT");
+    let (status, said) = attached.signal(Signal::INT);
     assert_eq!(status.code(), Some(130), "{said}");
     assert_eq!(namespace.default(), former);
 }
@@ -122,7 +116,7 @@ fn a_second_attach_of_a_name_says_who_holds_it() {
     let said = String::from_utf8(second.stderr).unwrap();
     assert_eq!(second.status.code(), Some(1), "{said}");
     assert!(said.contains("fw_constant is held by process"), "{said}");
-    let (status, said) = attached.signal("-TERM");
+    let (status, said) = attached.signal(Signal::TERM);
     assert_eq!(status.code(), Some(0), "{said}");
 }
 
@@ -135,9 +129,9 @@ fn a_start_after_a_kill_restores_the_default() {
     let namespace = Namespace::new();
     let former = namespace.default();
     let (attached, _) = Attached::start(&namespace, &["constant", "--default"], READY);
-    attached.signal("-KILL");
+    attached.signal(Signal::KILL);
     let (attached, said) = Attached::start(&namespace, &["constant"], READY);
     assert!(said.contains(&format!("is {former} again")), "{said}");
     assert_eq!(namespace.default(), former);
-    attached.signal("-INT");
+    attached.signal(Signal::INT);
 }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod attach;
+mod check;
 mod generated;
 mod support;
 mod r#try;

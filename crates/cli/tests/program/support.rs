@@ -3,6 +3,8 @@
 use std::process::{Child, Command, Output};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 /// Runs the program to its end.
 pub(crate) fn fairwater(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_fairwater"))
@@ -32,6 +34,12 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
 
 /// A process that ends with its test.
 pub(crate) struct Running(pub(crate) Child);
+
+impl Running {
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.0), signal).unwrap();
+    }
+}
 
 impl Drop for Running {
     fn drop(&mut self) {

@@ -4,6 +4,8 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
+use rustix::process::Signal;
+
 use crate::support::{Running, alone, fairwater, privileged};
 
 const LINK: &str = "12mbit 10ms 1bdp";
@@ -97,14 +99,7 @@ fn ctrl_c_ends_it_with_nothing_left() {
     while !text.contains("run 1 of 1, 5 of 60 s") {
         assert!(said.read_line(&mut text).unwrap() > 0, "{text}");
     }
-    let pid = process.0.id().to_string();
-    assert!(
-        Command::new("kill")
-            .args(["-INT", &pid])
-            .status()
-            .unwrap()
-            .success()
-    );
+    process.signal(Signal::INT);
     assert_eq!(process.0.wait().unwrap().code(), Some(130), "{text}");
     assert_eq!(fs::read_dir(&directory).unwrap().count(), 0);
     let available =

@@ -51,18 +51,24 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let algorithms: Vec<_> = args
+        .algorithms
+        .iter()
+        .map(|choice| (choice.name().to_owned(), *choice))
+        .collect();
+    if let Some(name) = twice(&algorithms) {
+        return Err(Failure::BadInput(format!(
+            "{name} is asked for twice; one can have the name"
+        )));
+    }
+    let plane = hosting::plane(&algorithms)?;
     probe::probe().require()?;
     let stop = Stop::on_signals()?;
     let places = Places::of_this_namespace().map_err(Failure::io("the network namespace"))?;
     if let Some(Restored { from, to }) = default::restore_after_kill(&places)? {
         eprintln!("An earlier fairwater was killed: the default was {from}, and is {to} again.");
     }
-    let algorithms: Vec<_> = args
-        .algorithms
-        .iter()
-        .map(|choice| (choice.name().to_owned(), *choice))
-        .collect();
-    let mut session = Session::attach(hosting::plane(&algorithms)?, options(args))?;
+    let mut session = Session::attach(plane, options(args))?;
     let names: Vec<String> = session.names().map(str::to_owned).collect();
     for name in &names {
         eprintln!("{name} is registered: any TCP socket and any route can choose it.");
@@ -105,6 +111,18 @@ fn parse_silence(text: &str) -> Result<Duration, String> {
     } else {
         Err("it must be 10ms to 60min".to_owned())
     }
+}
+
+/// The first name that comes a second time.
+fn twice(algorithms: &[(String, Choice)]) -> Option<&str> {
+    let repeated = |(at, (name, _)): &(usize, &(String, Choice))| {
+        algorithms[..*at].iter().any(|(before, _)| before == name)
+    };
+    algorithms
+        .iter()
+        .enumerate()
+        .find(repeated)
+        .map(|(_, (name, _))| name.as_str())
 }
 
 fn options(args: &Args) -> Options {

@@ -62,11 +62,14 @@ pub(super) struct Watcher {
 }
 
 impl Watcher {
-    /// A look `elapsed` after the last.
+    /// A look `elapsed` after the last. A plane that is gone is shown while it has flows.
     pub(super) fn look(&mut self, planes: &[PlaneView], elapsed: Duration) -> Look {
         let mut acked = HashMap::new();
         let mut look = Look::default();
-        for plane in planes {
+        for plane in planes
+            .iter()
+            .filter(|plane| plane.alive || !plane.flows.is_empty())
+        {
             look.planes.push(PlaneRow {
                 algorithm: plane.name.clone(),
                 pid: plane.pid,
@@ -167,6 +170,18 @@ pub(super) mod tests {
             rates,
             [(5001, Some(24_000_000)), (5000, Some(0)), (5002, None)]
         );
+    }
+
+    #[test]
+    fn a_plane_that_is_gone_is_shown_for_its_flows_only() {
+        let gone = |flows| PlaneView {
+            alive: false,
+            ..plane(flows)
+        };
+        let planes = [gone(vec![]), gone(vec![flow(0, 0)]), plane(vec![])];
+        let look = Watcher::default().look(&planes, Duration::ZERO);
+        let shown: Vec<_> = look.planes.iter().map(|p| (p.alive, p.flows)).collect();
+        assert_eq!(shown, [(false, 1), (true, 0)]);
     }
 
     #[test]
