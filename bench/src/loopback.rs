@@ -1,7 +1,7 @@
 //! How much throughput the plane costs where nothing but the CPU bounds it (CCP Table 1 and
 //! §7.2.2): one flow over loopback, as a ratio to the kernel's own implementation.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fairwater_linux::{Options, Wakeup};
 
@@ -59,14 +59,23 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
                     let fill = move |plane: &mut fairwater_plane::Plane| {
                         plane.add(|p| choice.build(p)).map(drop)
                     };
-                    let _hosted = Hosted::start(fill, options)?;
-                    Ok(throughput(
+                    let hosted = Hosted::start(fill, options)?;
+                    let start = Instant::now();
+                    let bps = throughput(
                         &format!("fw_{algorithm}"),
                         arguments.flows,
                         Pace::Full,
                         warm_up,
                         time,
-                    )?)
+                    )?;
+                    let (seconds, work) = (start.elapsed().as_secs_f64(), hosted.stop());
+                    #[expect(clippy::cast_precision_loss, reason = "a rate")]
+                    let reports = work.reports as f64 / seconds;
+                    eprintln!(
+                        "{reports:.0} reports/s, the plane {:.1} % of one core",
+                        100.0 * work.cpu.as_secs_f64() / seconds
+                    );
+                    Ok(bps)
                 };
                 let theirs = || throughput(algorithm, arguments.flows, Pace::Full, warm_up, time);
                 // Who goes first alternates: a machine that speeds up or slows down favours none.
