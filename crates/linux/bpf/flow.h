@@ -25,6 +25,7 @@ enum flow_state {
 struct plane {
 	u64 heartbeat_us;    /* CLOCK_MONOTONIC, written by the plane at each turn */
 	u64 silent_after_us; /* a heartbeat older than this puts flows under Reno */
+	u64 woken_us;        /* when a report last woke the plane, where that is rationed */
 	u32 pid;
 	u32 frame_size; /* bytes from one frame to the next */
 	u32 max_flows;

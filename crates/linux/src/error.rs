@@ -17,10 +17,8 @@ pub enum LinuxError {
         /// Who holds it, as far as can be told.
         holder: String,
     },
-    /// The name does not fit the kernel's 16 bytes or has characters other than `a-z0-9_-`.
-    #[error(
-        "{name:?} cannot name a congestion control: 1 to 12 characters of a-z, 0-9, _ and - can"
-    )]
+    /// The name does not fit the kernel's 16 bytes or has characters other than `a-z0-9_`.
+    #[error("{name:?} cannot name a congestion control: 1 to 12 characters of a-z, 0-9 and _ can")]
     BadName {
         /// The algorithm's name.
         name: String,

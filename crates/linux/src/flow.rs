@@ -197,6 +197,9 @@ impl<'m> Frame<'m> {
 #[derive(Debug)]
 pub(crate) struct PlanePage(pub(crate) Shared);
 
+/// Offset of `woken_us`.
+pub(crate) const WOKEN_US: u32 = 16;
+
 /// Bytes of `struct plane`, rounded up to a page.
 pub(crate) const PLANE_PAGE: usize = 4096;
 
@@ -210,47 +213,47 @@ impl PlanePage {
     }
 
     pub(crate) fn pid(&self) -> u32 {
-        self.0.u32(16).load(Relaxed)
+        self.0.u32(24).load(Relaxed)
     }
 
     pub(crate) fn frame_size(&self) -> u32 {
-        self.0.u32(20).load(Relaxed)
+        self.0.u32(28).load(Relaxed)
     }
 
     pub(crate) fn max_flows(&self) -> u32 {
-        self.0.u32(24).load(Relaxed)
+        self.0.u32(32).load(Relaxed)
     }
 
     /// Slots from here on were never given out.
     pub(crate) fn slots_used(&self) -> u32 {
-        self.0.u32(28).load(Relaxed).min(self.max_flows())
+        self.0.u32(36).load(Relaxed).min(self.max_flows())
     }
 
     pub(crate) fn without_slot(&self) -> u32 {
-        self.0.u32(32).load(Relaxed)
-    }
-
-    pub(crate) fn lost_events(&self) -> u32 {
-        self.0.u32(36).load(Relaxed)
-    }
-
-    pub(crate) fn fallbacks(&self) -> u32 {
         self.0.u32(40).load(Relaxed)
     }
 
+    pub(crate) fn lost_events(&self) -> u32 {
+        self.0.u32(44).load(Relaxed)
+    }
+
+    pub(crate) fn fallbacks(&self) -> u32 {
+        self.0.u32(48).load(Relaxed)
+    }
+
     pub(crate) fn frames_id(&self) -> &AtomicU32 {
-        self.0.u32(44)
+        self.0.u32(52)
     }
 
     /// The congestion control's name.
     pub(crate) fn name(&self) -> String {
-        self.0.name::<4>(48)
+        self.0.name::<4>(56)
     }
 
     /// The name of the program of that index; empty when there is none.
     pub(crate) fn program_name(&self, index: u32) -> String {
         match usize::try_from(index) {
-            Ok(i) if i < MAX_PROGRAMS => self.0.name::<8>(64 + 32 * i),
+            Ok(i) if i < MAX_PROGRAMS => self.0.name::<8>(72 + 32 * i),
             _ => String::new(),
         }
     }

@@ -158,11 +158,6 @@ impl Inbox {
         let _events = self.rings.poll_raw(wait);
     }
 
-    /// Takes the events that are there, without waiting.
-    pub(crate) fn drain(&self) {
-        let _events = self.rings.consume_raw();
-    }
-
     /// Swaps the events taken so far with `batch`, which should be empty.
     pub(crate) fn swap(&self, batch: &mut Batch) {
         std::mem::swap(&mut *self.batch.borrow_mut(), batch);

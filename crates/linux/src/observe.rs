@@ -45,7 +45,7 @@ pub struct FlowView {
     /// The congestion window, bytes.
     pub cwnd: u64,
     /// The pacing rate, bytes/s; 0 when the window alone governs.
-    pub rate_bps: u64,
+    pub rate: u64,
     /// Smoothed RTT, µs; 0 before the first sample.
     pub srtt_us: u64,
     /// Bytes acknowledged since the connection began: its change over time is the
@@ -105,7 +105,7 @@ fn flows(page: &PlanePage, now: u64) -> Option<Vec<FlowView>> {
             local,
             remote,
             cwnd: frame.cwnd(),
-            rate_bps: frame.rate(),
+            rate: frame.rate(),
             srtt_us: frame.srtt_us(),
             bytes_acked: frame.bytes_acked(),
             program: page.program_name(frame.program()),

@@ -34,6 +34,7 @@ impl Default for Options {
 pub enum Wakeup {
     /// A report wakes the plane if it sleeps.
     EachReport,
-    /// Reports wait for the plane, which comes by once in this time.
+    /// A report wakes the plane if none did for this long, and waits for the next that does
+    /// otherwise, or, where none follows, for twice this time or 10 ms, whichever is longer.
     Every(Duration),
 }

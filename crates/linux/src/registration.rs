@@ -19,7 +19,7 @@ use crate::kernel_types::KernelTypes;
 use crate::shared::Shared;
 use crate::skeleton::datapath::{FairwaterSkelBuilder, OpenFairwaterSkel};
 use crate::staging;
-use crate::{LinuxError, Options, Wakeup, observe};
+use crate::{LinuxError, Options, observe};
 
 /// What is to be registered.
 #[derive(Debug)]
@@ -107,6 +107,7 @@ impl Registration {
                     callback,
                     frames: frames_map.as_fd(),
                     events: events.as_fd(),
+                    plane: plane_map.as_fd(),
                     wakeup: options.wakeup,
                     index,
                 };
@@ -174,7 +175,7 @@ pub(crate) fn kernel_name(algorithm: &str) -> Result<String, LinuxError> {
     let fits = (1..=12).contains(&algorithm.len())
         && algorithm
             .bytes()
-            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-".contains(&b));
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
     if fits {
         Ok(format!("fw_{algorithm}"))
     } else {
@@ -226,12 +227,4 @@ fn prepare(
     open.struct_ops.fw_ops_mut().name = [0; 16];
     copy(&mut open.struct_ops.fw_ops_mut().name, name);
     Ok(())
-}
-
-/// Which report wake-up a program's reports use.
-pub(crate) const fn ring_flags(wakeup: Wakeup) -> u64 {
-    match wakeup {
-        Wakeup::EachReport => 0,
-        Wakeup::Every(_) => 1, // BPF_RB_NO_WAKEUP
-    }
 }

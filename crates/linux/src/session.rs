@@ -19,6 +19,9 @@ use crate::{LinuxError, Options, Wakeup, probe};
 /// The longest that a turn of the loop sleeps, whatever the options.
 const LONGEST_TURN: Duration = Duration::from_millis(50);
 
+/// The shortest time-out of a plane whose wake-ups are rationed.
+const SHORTEST_TIMEOUT: Duration = Duration::from_millis(10);
+
 /// A plane whose algorithms are registered as Linux congestion controls.
 ///
 /// It lives on the thread that made it, which must call [`Session::turn`] (or
@@ -35,6 +38,8 @@ pub struct Session {
     /// What the plane was told of each slot, by algorithm.
     known: Vec<Vec<Option<Known>>>,
     live: usize,
+    /// Whether the last turn had anything to do.
+    busy: bool,
     lost_reports: u64,
     lost_events: Vec<u32>,
     mover: Option<Mover>,
@@ -86,6 +91,7 @@ impl Session {
             batch: Batch::default(),
             options,
             live: 0,
+            busy: false,
             lost_reports: 0,
             mover: None,
             otherwise,
@@ -152,23 +158,23 @@ impl Session {
     /// handles them, and tells the kernel that the plane lives. Returns how many there were.
     pub fn turn(&mut self, wait: Duration) -> usize {
         let beat = (self.options.silent_after / 4).min(LONGEST_TURN);
-        match self.options.wakeup {
-            // A period without wake-ups is slept through; without flows there is nothing to drain,
-            // and a new flow's event wakes.
-            Wakeup::Every(period) if self.live > 0 => {
-                std::thread::sleep(period.min(wait).min(beat));
-                self.inbox.drain();
-            }
-            _ => self
-                .inbox
-                .wait(wait.min(beat).max(Duration::from_millis(1))),
-        }
+        let wait = match self.options.wakeup {
+            // What came after the last wake-up may have nothing behind it that wakes. A shorter
+            // time-out than the scheduler's tick would set a timer at each turn, which on a
+            // virtual machine costs more than the reports.
+            Wakeup::Every(period) if self.busy => wait.min((period * 2).max(SHORTEST_TIMEOUT)),
+            _ => wait,
+        };
+        // epoll counts in milliseconds, and a turn of none would spin.
+        self.inbox
+            .wait(wait.min(beat).max(Duration::from_millis(1)));
         let mut batch = std::mem::take(&mut self.batch);
         self.inbox.swap(&mut batch);
         for message in batch.messages() {
             self.handle(&message);
         }
         let handled = batch.len();
+        self.busy = handled > 0;
         batch.clear();
         self.batch = batch;
         self.beat();

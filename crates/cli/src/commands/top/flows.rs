@@ -109,7 +109,7 @@ fn row(plane: &PlaneView, flow: &FlowView, delivery_bits_per_s: Option<u64>) -> 
         state: flow.state.name(),
         program: flow.program.clone(),
         cwnd_bytes: flow.cwnd,
-        rate_bits_per_s: (flow.rate_bps > 0).then(|| flow.rate_bps.saturating_mul(8)),
+        rate_bits_per_s: (flow.rate > 0).then(|| flow.rate.saturating_mul(8)),
         srtt_us: flow.srtt_us,
         delivery_bits_per_s,
         bytes_acked: flow.bytes_acked,
@@ -129,7 +129,7 @@ pub(super) mod tests {
             local: "10.0.0.1:4000".parse().unwrap(),
             remote: format!("10.0.0.2:{}", 5000 + slot).parse().unwrap(),
             cwnd: 144_800,
-            rate_bps: 0,
+            rate: 0,
             srtt_us: 20_110,
             bytes_acked,
             program: "cubic".into(),
@@ -197,7 +197,7 @@ pub(super) mod tests {
     #[test]
     fn no_rate_is_not_a_rate_of_zero() {
         let mut paced = flow(1, 0);
-        paced.rate_bps = 1_000_000;
+        paced.rate = 1_000_000;
         let look = Watcher::default().look(&[plane(vec![flow(0, 0), paced])], Duration::ZERO);
         let rates: Vec<_> = look.flows.iter().map(|row| row.rate_bits_per_s).collect();
         assert_eq!(rates, [None, Some(8_000_000)]);
