@@ -348,9 +348,8 @@ fn reports_that_the_ring_has_no_room_for_are_counted_and_harm_nothing() {
     let counting = Arc::clone(&lost);
     let plane = recorder("t_full", COUNT, &["acked"], &log, |_| {});
     let options = Options {
-        // A page holds some 40 reports, and nobody comes by for longer than they take to make.
-        ring_bytes: 4096,
-        wakeup: Wakeup::Every(Duration::from_millis(40)),
+        ring_bytes: 4096, // some 40 reports
+        silent_after: Duration::from_secs(20),
         ..Options::default()
     };
     let running = Running::start_each_turn(plane, options, move |session| {
@@ -361,13 +360,17 @@ fn reports_that_the_ring_has_no_room_for_are_counted_and_harm_nothing() {
     eventually("the plane meets the flow", || {
         !log.lock().unwrap().is_empty()
     });
+    running.paused.store(true, Ordering::Release);
     for _ in 0..300 {
         connection.transfer(100_000);
     }
+    running.paused.store(false, Ordering::Release);
+    let sending = RefCell::new(connection);
     eventually("a later report comes through and tells of the lost", || {
+        sending.borrow_mut().transfer(1000);
         lost.load(Ordering::Acquire) > 0
     });
-    drop(connection);
+    drop(sending);
     eventually("the flow closes", || {
         log.lock().unwrap().contains(&Seen::Closed)
     });
