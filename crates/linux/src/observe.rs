@@ -1,20 +1,21 @@
 //! The flows of every plane on this machine, seen from any root process: what `fairwater top`
-//! shows. Nothing is pinned; the maps are found by name among the kernel's.
+//! shows. Nothing is pinned; the kernel side is found by name among the kernel's programs.
 
-use std::ffi::OsStr;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
 
-use libbpf_rs::MapHandle;
-use libbpf_rs::query::MapInfoIter;
+use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
+use libbpf_rs::{MapCore, MapHandle};
 
 use crate::clock::now_us;
 use crate::flow::{FlowState, Frames, PLANE_PAGE, PlanePage};
 use crate::shared::Shared;
 
 /// The map that holds a plane's page.
-pub(crate) const PLANE_MAP: &str = ".data.plane";
+const PLANE_MAP: &str = ".data.plane";
+/// A program of every plane's kernel side.
+const INIT_PROGRAM: &[u8] = b"fw_init";
 
 /// A plane, alive or dead, whose algorithm some flow still has.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,19 +63,26 @@ pub struct FlowView {
 /// Every plane on this machine with its flows, by name and process.
 ///
 /// Planes that cannot be read (they may be ending) are left out; without the right to list BPF
-/// maps the list is empty.
+/// programs the list is empty.
 #[must_use]
 pub fn planes() -> Vec<PlaneView> {
-    let mut views: Vec<PlaneView> = MapInfoIter::default()
-        .filter(|map| map.name == OsStr::new(PLANE_MAP))
-        .filter_map(|map| view(map.id))
+    // Through a program that uses the page, never by opening every map there is: opening and
+    // closing a program array as its owner ends can leave it in the kernel for good (seen on
+    // Linux 6.18), and `fw_init` uses none.
+    let options = ProgInfoQueryOptions::default().include_map_ids(true);
+    let mut views: Vec<PlaneView> = ProgInfoIter::with_query_opts(options)
+        .filter(|program| program.name.as_encoded_bytes() == INIT_PROGRAM)
+        .flat_map(|program| program.map_ids)
+        .filter_map(view)
         .collect();
     views.sort_by(|a, b| (&a.name, a.pid).cmp(&(&b.name, b.pid)));
     views
 }
 
-fn view(plane_map: u32) -> Option<PlaneView> {
-    let map = MapHandle::from_map_id(plane_map).ok()?;
+fn view(map: u32) -> Option<PlaneView> {
+    let map = MapHandle::from_map_id(map)
+        .ok()
+        .filter(|m| m.name() == PLANE_MAP)?;
     let page = PlanePage(Shared::read_only(map.as_fd(), PLANE_PAGE).ok()?);
     let now = now_us();
     let silent = now.saturating_sub(page.heartbeat_us().load(Relaxed)) > page.silent_after_us();

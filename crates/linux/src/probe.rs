@@ -128,12 +128,6 @@ pub fn probe() -> Probe {
             ),
             feature("ring buffer", "reports", true, map(MapType::RingBuf, 0)),
             feature(
-                "program arrays",
-                "switching a flow's program",
-                true,
-                map(MapType::ProgArray, 0),
-            ),
-            feature(
                 "queues",
                 "giving out flow slots",
                 true,
