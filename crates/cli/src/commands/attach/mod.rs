@@ -1,8 +1,9 @@
 //! `fairwater attach`.
 
 mod default;
+mod troubles;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fairwater_algorithms::{Choice, by_spec};
 use fairwater_linux::{Options, Session, Wakeup, probe};
@@ -12,6 +13,7 @@ use crate::hosting::{self, TURN};
 use crate::stop::Stop;
 use crate::units::{count, duration, parse_duration};
 use default::{ChangedDefault, Places, Restored};
+use troubles::Troubles;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -136,8 +138,12 @@ fn options(args: &Args) -> Options {
 
 /// Runs the plane until stopped, saying what goes wrong as it does.
 fn serve(session: &mut Session, stop: &Stop) {
+    let mut troubles = Troubles::new();
     while !stop.is_asked() {
         session.turn(TURN);
+        for sentence in troubles.news(session, Instant::now()) {
+            eprintln!("{sentence}");
+        }
         for notice in session.plane_mut().drain_notices() {
             eprintln!("{notice}; it goes on under Reno in the kernel.");
         }
