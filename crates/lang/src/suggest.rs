@@ -23,7 +23,12 @@ pub(crate) fn nearest<'c>(
             let allowed = (wrong.len().max(candidate.len()) / 3).max(1);
             let distance =
                 strsim::osa_distance(&wrong.to_ascii_lowercase(), &candidate.to_ascii_lowercase());
-            (distance <= allowed).then_some((distance, candidate))
+            // Where nothing is near, the beginning will do: `Ack.rtt` for `Flow.rtt_sample_us`.
+            let begins = wrong_last.len() >= 3 && last(candidate).starts_with(&wrong_last);
+            match distance {
+                near if near <= allowed => Some((near, candidate)),
+                _ => begins.then_some((usize::MAX, candidate)),
+            }
         });
     scored
         .min_by_key(|(distance, _)| *distance)

@@ -115,7 +115,10 @@ impl Checker<'_, '_> {
         known.push("+infinity");
         let help = match suggest::nearest(atom.text, known.into_iter()) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => format!("declare it: `(def ({} 0))`", atom.text),
+            None => match signals_beside(atom.text) {
+                Some(signals) => format!("the signals there are: {signals}"),
+                None => format!("declare it: `(def ({} 0))`", atom.text),
+            },
         };
         self.errors.push(error.help(help));
     }
@@ -167,4 +170,21 @@ impl Checker<'_, '_> {
         names.sort_by_key(|(_, at)| **at);
         names.into_iter().map(|(name, _)| name.as_str()).collect()
     }
+}
+
+/// The signals of the scope that a name claims to be of, which no `def` can add to.
+fn signals_beside(name: &str) -> Option<String> {
+    let (scope, _) = name.split_once('.')?;
+    let of_scope = |signal: &Signal| {
+        signal
+            .name()
+            .split_once('.')
+            .is_some_and(|(s, _)| s == scope)
+    };
+    let names: Vec<_> = Signal::ALL
+        .iter()
+        .filter(|s| of_scope(s))
+        .map(|s| s.name())
+        .collect();
+    (!names.is_empty()).then(|| names.join(", "))
 }

@@ -37,7 +37,8 @@ pub(crate) struct Args {
     /// Make the first the default of new connections (sysctl net.ipv4.tcp_congestion_control)
     #[arg(long)]
     default: bool,
-    /// Move the connections that exist onto the first, and back when stopped
+    /// Move the connections that exist, in every network namespace, onto the first; they are moved
+    /// back when it stops
     #[arg(long)]
     move_existing: bool,
     /// How long the algorithms may be silent before flows go on under Reno in the kernel

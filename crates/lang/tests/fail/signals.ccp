@@ -1,0 +1,2 @@
+(def (Report (n 0)))
+(when (> Ack.rtt 0) (:= Report.n Flow.window) (report))
