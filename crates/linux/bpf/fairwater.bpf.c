@@ -137,7 +137,7 @@ static __always_inline bool plane_is_silent(u64 now)
 }
 
 /* Returns only when there is no such program. An index that is a constant lets the JIT jump to
- * the program directly; from the fourth on the jump is indirect, some 10 ns more. */
+ * the program directly; from the fourth on the jump is indirect. */
 static __always_inline void run_program(void *ctx, void *programs, u32 index)
 {
 	switch (index) {

@@ -22,9 +22,7 @@ typedef _Bool bool;
 #define SOL_TCP 6
 #define TCP_CONGESTION 13
 #define TCP_CA_NAME_MAX 16
-#define TCP_INFINITE_SSTHRESH 0x7fffffff
 #define TCP_INIT_CWND 10 /* RFC 6928 */
-#define TCP_ESTABLISHED 1
 #define TCP_LISTEN 10
 #define TCP_CLOSE 7
 #define TCP_CONG_NON_RESTRICTED 1
@@ -91,7 +89,6 @@ struct tcp_sock {
 	u64 tcp_mstamp;
 	u32 lsndtime;
 	u32 snd_cwnd_clamp;
-	u32 snd_cwnd_stamp;
 };
 
 struct rate_sample {

@@ -8,7 +8,7 @@ pub struct Options {
     /// How long the plane may be silent before flows go under in-kernel Reno. Default 200 ms.
     pub silent_after: Duration,
     /// The most flows an algorithm may have at once; further ones stay under in-kernel Reno.
-    /// Each costs about 1 KiB of kernel memory, taken at the start. Default 16,384.
+    /// Each costs 1 to 2 KiB of kernel memory for programs of some 50 variables, taken at the start. Default 16,384.
     pub max_flows: u32,
     /// When reports wake the plane. Default: each report.
     pub wakeup: Wakeup,

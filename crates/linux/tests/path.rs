@@ -57,6 +57,9 @@ const ALL: &[(&str, &str)] = &[(
        (reset))",
 )];
 
+/// Bytes: 1500 less the headers of IPv4 and of TCP with timestamps.
+const MSS: u64 = 1448;
+
 /// One report, by name.
 struct Reading<'a>(&'a [u64]);
 
@@ -67,18 +70,12 @@ impl Reading<'_> {
 }
 
 /// Runs the program over the path under a fixed window of that many segments.
-fn over(
-    name: &'static str,
-    link: &str,
-    window: u64,
-    seconds: u64,
-    traffic: Traffic,
-) -> (RunResult, Vec<Vec<u64>>) {
+fn over(name: &'static str, link: &str, window: u64, seconds: u64) -> (RunResult, Vec<Vec<u64>>) {
     let log = Log::default();
     let plane = recorder(name, ALL, FIELDS, &log, move |r| {
         r.first = Arc::new(move |info, control| control.set_cwnd(window * u64::from(info.mss)));
         // The kernel sets cwnd to 1 at a timeout; the window here is fixed.
-        r.then = Arc::new(move |_, _, control| control.set_cwnd(window * 1448));
+        r.then = Arc::new(move |_, _, control| control.set_cwnd(window * MSS));
     });
     let running = Running::start(plane, Options::default()).unwrap();
     let contender = Contender {
@@ -87,13 +84,12 @@ fn over(
     };
     let experiment = Experiment {
         duration: Duration::from_secs(seconds),
-        traffic,
+        traffic: Traffic::Bulk,
         tries: 1,
         ..Experiment::new(link.parse().unwrap(), vec![contender])
     };
     let results = fairwater_lab::run(&experiment, &AtomicBool::new(false), &mut |_| {}).unwrap();
     assert_eq!(running.stop(), Vec::<String>::new());
-    // iperf3 has a control connection, which hardly sends: the measured flow is the busiest.
     let log = log.lock().unwrap();
     let reports = log.iter().filter_map(|s| match s {
         Seen::Report { fields, .. } => Some(fields.clone()),
@@ -118,20 +114,14 @@ fn every_signal_agrees_with_what_the_path_saw() {
         return;
     }
     // BDP 30 packets, window 60: a queue of 30 packets of the 100 that fit, and loss by chance.
-    let (run, reports) = over(
-        "t_signals",
-        "12mbit 30ms 100pkt loss=0.5% seed=3",
-        60,
-        4,
-        Traffic::Bulk,
-    );
+    let (run, reports) = over("t_signals", "12mbit 30ms 100pkt loss=0.5% seed=3", 60, 4);
     assert!(reports.len() > 50, "{} reports", reports.len());
     let readings: Vec<_> = reports.iter().map(|r| Reading(r)).collect();
     let last = readings.last().unwrap();
 
-    let payload = run.throughput_bps * 4.0 / 8.0 * 1448.0 / 1500.0;
+    let payload = run.throughput_bps * 4.0 / 8.0 * MSS as f64 / 1500.0;
     close("bytes acknowledged", last.get("acked") as f64, payload, 0.1);
-    let bytes_of_packets = last.get("packets") as f64 * 1448.0;
+    let bytes_of_packets = last.get("packets") as f64 * MSS as f64;
     close(
         "packets acknowledged",
         bytes_of_packets,
@@ -149,10 +139,7 @@ fn every_signal_agrees_with_what_the_path_saw() {
         last.get("misordered_packets") > last.get("lost"),
         "what follows a hole is SACKed"
     );
-    assert_eq!(
-        last.get("misordered"),
-        last.get("misordered_packets") * 1448
-    );
+    assert_eq!(last.get("misordered"), last.get("misordered_packets") * MSS);
     assert_eq!(
         (last.get("marked"), last.get("marked_packets")),
         (0, 0),
@@ -164,7 +151,7 @@ fn every_signal_agrees_with_what_the_path_saw() {
             .all(|w| w[0].get("now") < w[1].get("now"))
     );
     for reading in &readings {
-        assert_eq!(reading.get("flight"), reading.get("flight_packets") * 1448);
+        assert_eq!(reading.get("flight"), reading.get("flight_packets") * MSS);
         assert!(
             reading.get("flight_packets") <= 60,
             "{}",
@@ -178,7 +165,7 @@ fn every_signal_agrees_with_what_the_path_saw() {
     );
     let rtt = median(readings.iter().map(|r| r.get("rtt")));
     assert!((30_000..90_000).contains(&rtt), "RTT {rtt} µs");
-    let goodput = 12e6 / 8.0 * 1448.0 / 1500.0;
+    let goodput = 12e6 / 8.0 * MSS as f64 / 1500.0;
     for rate in ["incoming", "outgoing"] {
         let rate_bps = median(readings.iter().map(|r| r.get(rate))) as f64;
         close(rate, rate_bps, goodput, 0.1);
@@ -191,13 +178,7 @@ fn a_timeout_is_a_signal_of_its_own() {
         return;
     }
     // Half of the packets are lost, retransmissions too: only the timer gets further.
-    let (run, reports) = over(
-        "t_timeout",
-        "5mbit 20ms 50pkt loss=50% seed=5",
-        4,
-        5,
-        Traffic::Bulk,
-    );
+    let (run, reports) = over("t_timeout", "5mbit 20ms 50pkt loss=50% seed=5", 4, 5);
     assert!(run.retransmissions > 0);
     let last = Reading(reports.last().unwrap());
     assert!(last.get("timeouts") > 0, "{:?}", last.0);
