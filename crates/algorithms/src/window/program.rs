@@ -53,10 +53,10 @@ impl Shape {
                 HyStart::Classic => CLASSIC,
                 HyStart::PlusPlus => PLUS_PLUS,
             },
+            if rate { SLOW_START_RATE } else { "" },
             match self.slow_start {
                 SlowStart::Plane => SLOW_START_PLANE,
-                SlowStart::ProgramCwnd => SLOW_START_CWND,
-                SlowStart::ProgramRate => SLOW_START_RATE,
+                SlowStart::ProgramCwnd | SlowStart::ProgramRate => SLOW_START_CWND,
             },
             AVOIDANCE,
         ];
@@ -80,6 +80,14 @@ impl Shape {
                     "(if css (/ delivered 4) delivered)"
                 } else {
                     "delivered"
+                },
+            )
+            .replace(
+                "@open@",
+                if rate {
+                    "(&& (! by_rate) (!= Report.mode 1))"
+                } else {
+                    "(!= Report.mode 1)"
                 },
             )
             .replace("@train@", if rate { "" } else { ACK_TRAIN })
@@ -303,7 +311,7 @@ const PLUS_PLUS: &str = "
 
 /// CCP §4.4, Figure 6.
 const SLOW_START_CWND: &str = "
-(when (&& (!= Report.mode 1) (&& limited (> Ack.bytes_acked 0)))
+(when (&& @open@ (&& limited (> Ack.bytes_acked 0)))
   (:= Report.acked (+ Report.acked delivered))
   (:= growth delivered)
   (when (< Cwnd Report.ssthresh)
@@ -324,7 +332,8 @@ const SLOW_START_PLANE: &str = "
 ";
 
 /// CCP §4.4, the excerpt by rate: cwnd stays out of the way, at one and a half round trips of
-/// the rate, which stays below what a datapath believes. From the first sign of congestion on, slow start is by cwnd.
+/// the rate, which stays below what a datapath believes. From the first sign of congestion on,
+/// [`SLOW_START_CWND`] takes over.
 const SLOW_START_RATE: &str = "
 (when (&& by_rate (< Flow.rtt_sample_us +infinity))
   (when (== Rate 0)
@@ -334,13 +343,6 @@ const SLOW_START_RATE: &str = "
     (:= Rate (min 1000000000000 (* Rate 2)))
     (:= doubled_at Ack.now))
   (:= Cwnd (max Cwnd (/ (* Rate Flow.rtt_sample_us) 666667))))
-(when (&& (! by_rate) (&& (!= Report.mode 1) (&& limited (> Ack.bytes_acked 0))))
-  (:= Report.acked (+ Report.acked delivered))
-  (:= growth delivered)
-  (when (< Cwnd Report.ssthresh)
-    (:= steps (min @growth@ (- Report.ssthresh Cwnd)))
-    (:= Cwnd (+ Cwnd steps))
-    (:= growth (if (< Cwnd Report.ssthresh) 0 (- delivered steps)))))
 ";
 
 /// One step for what was earned before, at most, as the pace may have changed since (Linux's
