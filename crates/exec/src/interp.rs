@@ -2,9 +2,36 @@
 //!
 //! It favours plainness over speed; the other backends are tested against it.
 
+use alloc::vec::Vec;
+
 use crate::arith;
-use crate::frame::{Fault, MAX_RATE};
-use fairwater_lang::{Expr, Place, Program, Scope, Signal, Stmt, Type, VarId};
+use crate::frame::Fault;
+use crate::invocation::{Registers, control_fault, initial, reset_volatile, staged_value};
+use fairwater_lang::{Expr, Place, Program, Signal, Stmt, VarId};
+
+/// Runs the events of `program` once (steps 3 and 5 of an invocation, see
+/// [`fairwater_lang::Program`]'s module): variables and registers change in place. Returns whether
+/// `(report)` ran. Judging what the program set, and resetting volatile variables once the report
+/// is taken, is the caller's: see [`crate::invocation`].
+///
+/// # Panics
+/// If `variables` is shorter than [`Program::variables`].
+pub fn run(
+    program: &Program,
+    registers: &mut Registers,
+    variables: &mut [u64],
+    signals: &[u64; Signal::ALL.len()],
+) -> bool {
+    let mut run = Run {
+        registers,
+        variables,
+        signals,
+        report: false,
+        fallthrough: false,
+    };
+    run.events(program);
+    run.report
+}
 
 /// What the plane has staged for a flow, to be applied by its next invocation.
 #[derive(Debug, Clone, Default)]
@@ -106,108 +133,77 @@ impl<'p> Machine<'p> {
         if self.fault.is_some() {
             return unchanged;
         }
-        let mut run = Run {
-            signals: &input.signals,
+        let mut registers = Registers {
             cwnd: input.cwnd,
             rate: input.rate,
-            report: false,
-            fallthrough: false,
-            machine: self,
+            timer_zero: self.timer_zero,
         };
         if let Some(stage) = input.stage {
-            run.apply(stage);
+            self.apply(stage, &mut registers, input.signals[Signal::Now as usize]);
         }
-        run.events();
-        let Run {
-            cwnd, rate, report, ..
-        } = run;
+        let report = run(
+            self.program,
+            &mut registers,
+            &mut self.variables,
+            &input.signals,
+        );
+        self.timer_zero = registers.timer_zero;
 
-        if (cwnd, rate) != (input.cwnd, input.rate) {
-            self.fault = control_fault(cwnd, rate);
-            if self.fault.is_some() {
-                return Outcome {
-                    fault: self.fault,
-                    ..unchanged
-                };
-            }
+        self.fault = control_fault((input.cwnd, input.rate), &registers);
+        if self.fault.is_some() {
+            return Outcome {
+                fault: self.fault,
+                ..unchanged
+            };
         }
         let report = report.then(|| self.report());
         Outcome {
-            cwnd,
-            rate,
+            cwnd: registers.cwnd,
+            rate: registers.rate,
             report,
             fault: None,
         }
     }
 
+    fn apply(&mut self, stage: &Stage<'p>, registers: &mut Registers, now_us: u64) {
+        if let Some(program) = stage.switch {
+            self.program = program;
+            self.variables = initial(program);
+            registers.timer_zero = now_us;
+        }
+        for &(VarId(at), value) in &stage.updates {
+            if let Some(value) = staged_value(self.program, VarId(at), value) {
+                self.variables[usize::from(at)] = value;
+            }
+        }
+        registers.cwnd = stage.cwnd.unwrap_or(registers.cwnd);
+        registers.rate = stage.rate.unwrap_or(registers.rate);
+    }
+
     /// The report variables; volatile ones take their initial values again.
     fn report(&mut self) -> Vec<u64> {
         let fields = self.variables[..self.program.report_len()].to_vec();
-        for (value, declared) in self.variables.iter_mut().zip(&self.program.variables) {
-            if declared.volatile {
-                *value = declared.init;
-            }
-        }
+        reset_volatile(self.program, &mut self.variables);
         fields
     }
 }
 
-/// Why controls that a program has set cannot be applied.
-const fn control_fault(cwnd: u64, rate: u64) -> Option<Fault> {
-    if cwnd == 0 {
-        Some(Fault::CwndZero)
-    } else if rate > MAX_RATE {
-        Some(Fault::RateAbsurd)
-    } else {
-        None
-    }
-}
-
-fn initial(program: &Program) -> Vec<u64> {
-    program.variables.iter().map(|v| v.init).collect()
-}
-
 /// One invocation under way.
-struct Run<'m, 'p> {
-    machine: &'m mut Machine<'p>,
+struct Run<'m> {
+    registers: &'m mut Registers,
+    variables: &'m mut [u64],
     signals: &'m [u64; Signal::ALL.len()],
-    cwnd: u64,
-    rate: u64,
     report: bool,
     fallthrough: bool,
 }
 
-impl<'p> Run<'_, 'p> {
+impl Run<'_> {
     fn now(&self) -> u64 {
         self.signals[Signal::Now as usize]
     }
 
-    fn apply(&mut self, stage: &Stage<'p>) {
-        if let Some(program) = stage.switch {
-            self.machine.program = program;
-            self.machine.variables = initial(program);
-            self.machine.timer_zero = self.now();
-        }
-        let program = self.machine.program;
-        for &(VarId(at), value) in &stage.updates {
-            match program.variables.get(usize::from(at)) {
-                Some(v) if v.scope == Scope::Control => {
-                    let value = if v.ty == Type::Bool {
-                        u64::from(value != 0)
-                    } else {
-                        value
-                    };
-                    self.machine.variables[usize::from(at)] = value;
-                }
-                _ => {}
-            }
-        }
-        self.cwnd = stage.cwnd.unwrap_or(self.cwnd);
-        self.rate = stage.rate.unwrap_or(self.rate);
-    }
-
-    fn events(&mut self) {
-        for event in &self.machine.program.events {
+    fn events(&mut self, program: &Program) {
+        for event in &program.events {
             self.statements(&event.prelude);
             if self.value(&event.condition) != 0 {
                 self.statements(&event.body);
@@ -245,20 +241,20 @@ impl<'p> Run<'_, 'p> {
 
     fn assign(&mut self, place: Place, value: u64) {
         match place {
-            Place::Var(VarId(at)) => self.machine.variables[usize::from(at)] = value,
-            Place::Cwnd => self.cwnd = value,
-            Place::Rate => self.rate = value,
-            Place::Micros => self.machine.timer_zero = self.now().wrapping_sub(value),
+            Place::Var(VarId(at)) => self.variables[usize::from(at)] = value,
+            Place::Cwnd => self.registers.cwnd = value,
+            Place::Rate => self.registers.rate = value,
+            Place::Micros => self.registers.timer_zero = self.now().wrapping_sub(value),
         }
     }
 
     fn value(&self, expr: &Expr) -> u64 {
         match expr {
             Expr::Const(value, _) => *value,
-            Expr::Place(Place::Var(VarId(at))) => self.machine.variables[usize::from(*at)],
-            Expr::Place(Place::Cwnd) => self.cwnd,
-            Expr::Place(Place::Rate) => self.rate,
-            Expr::Place(Place::Micros) => self.now().wrapping_sub(self.machine.timer_zero),
+            Expr::Place(Place::Var(VarId(at))) => self.variables[usize::from(*at)],
+            Expr::Place(Place::Cwnd) => self.registers.cwnd,
+            Expr::Place(Place::Rate) => self.registers.rate,
+            Expr::Place(Place::Micros) => self.now().wrapping_sub(self.registers.timer_zero),
             Expr::Signal(signal) => self.signals[*signal as usize],
             Expr::Binary(op, left, right) => {
                 arith::binary(*op, self.value(left), self.value(right))

@@ -23,7 +23,13 @@
 //! # Ok::<(), fairwater_lang::Diagnostics>(())
 //! ```
 
+#![cfg_attr(not(any(feature = "ebpf", feature = "native")), no_std)]
+
+extern crate alloc;
+
 pub mod arith;
+#[cfg(feature = "ebpf")]
 pub mod ebpf;
 pub mod frame;
 pub mod interp;
+pub mod invocation;

@@ -1,6 +1,9 @@
 //! The typed program as text, as `fairwater check` shows it.
 
-use std::fmt;
+use alloc::borrow::ToOwned;
+use alloc::string::{String, ToString};
+
+use core::fmt;
 
 use crate::program::{
     Binary, Comparison, Expr, Place, Program, Scope, Stmt, Type, VarId, Variable,

@@ -13,6 +13,10 @@
 //! 5. If `(report)` ran, one report leaves with the final values, and volatile variables take
 //!    their initial values again.
 
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+
 use crate::SignalSet;
 
 /// The bound on variables of one program, hidden ones included; more is a compile-time error.

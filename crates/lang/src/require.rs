@@ -1,5 +1,9 @@
 //! Whether a datapath has the signals that a program reads.
 
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+use alloc::vec::Vec;
+
 use crate::program::Program;
 use crate::signal::{Signal, SignalSet};
 

@@ -23,8 +23,9 @@ mod report;
 
 pub use algorithm::{Algorithm, Flow};
 pub use control::Control;
-pub use event::{Command, CommandSink, Event, FlowId, FlowInfo, RawReport};
+pub use event::{Command, CommandSink, Event, RawReport};
 pub use fairwater_lang::{MAX_RATE, MissingSignals, Signal, SignalSet};
+pub use fairwater_proto::{FlowId, FlowInfo};
 pub use hosted::{FlowState, FlowView, HostedAlgorithm, Statistics};
 pub use notice::{Notice, Reason};
 pub use plane::{MAX_FLOWS, Plane, PlaneError, PlaneStatistics};

@@ -1,0 +1,206 @@
+//! The messages, whatever encoding carries them. They borrow from the bytes received.
+
+use fairwater_lang::SignalSet;
+
+use crate::{FlowId, FlowInfo};
+
+/// What a datapath says to a plane.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ToPlane<'a> {
+    /// The datapath is there: the first message of a link, and again when it suspects that the
+    /// plane was restarted. libccp's READY.
+    Hello(Hello<'a>),
+    /// A flow started. libccp's CREATE.
+    Created {
+        /// The flow.
+        flow: FlowId,
+        /// The algorithm that it asks for; empty for the plane's first.
+        algorithm: &'a str,
+        /// What is known of it.
+        info: FlowInfo,
+    },
+    /// The flow runs already, under the fallback: the plane was silent, or is a new one that has
+    /// not heard of it. Its algorithm starts afresh from the flow's present state.
+    Resumed {
+        /// The flow.
+        flow: FlowId,
+        /// The algorithm that it asks for; empty for the plane's first.
+        algorithm: &'a str,
+        /// What is known of it now.
+        info: FlowInfo,
+    },
+    /// A program reported. libccp's MEASURE.
+    Reported {
+        /// The flow.
+        flow: FlowId,
+        /// The program, as it was installed.
+        program: u32,
+        /// The datapath's time, µs. `None` where the encoding does not carry it.
+        time_us: Option<u64>,
+        /// cwnd after the invocation, bytes; 0 where the encoding does not carry it.
+        cwnd: u64,
+        /// Pacing rate after the invocation, bytes/s; 0 is none.
+        rate: u64,
+        /// The report variables, in declaration order.
+        fields: Fields<'a>,
+    },
+    /// The datapath stopped the flow's program for good: it goes on under the fallback.
+    Faulted {
+        /// The flow.
+        flow: FlowId,
+        /// Why: `fairwater_exec::frame::Fault` bits.
+        fault: u32,
+    },
+    /// The flow ended. libccp's MEASURE without fields.
+    Closed {
+        /// The flow.
+        flow: FlowId,
+    },
+    /// A message of the plane's was refused; nothing was changed by it.
+    Refused(Refusal),
+}
+
+/// What a plane says to a datapath.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ToDatapath<'a> {
+    /// The answer to a Hello, and from then on the sign of life while there is nothing else to
+    /// say.
+    Welcome(Welcome),
+    /// A program, to be verified and kept under this number. libccp's INSTALL.
+    Install {
+        /// Its number, the plane's choice. Not 0.
+        program: u32,
+        /// The program: `fairwater_lang::binary` in our encoding, libccp's events and
+        /// instructions (from the counts on, offset 12 of INSTALL) in libccp's.
+        body: &'a [u8],
+    },
+    /// Flows will not be switched to this program any more; those that run it go on.
+    Uninstall {
+        /// Its number.
+        program: u32,
+    },
+    /// What to do with one flow. libccp's UPDATE_FIELDS and CHANGE_PROG.
+    Command {
+        /// The flow.
+        flow: FlowId,
+        /// Switch to this program, of those installed.
+        switch: Option<u32>,
+        /// Set cwnd, bytes; at least 1.
+        cwnd: Option<u64>,
+        /// Set the pacing rate, bytes/s; 0 is no rate.
+        rate: Option<u64>,
+        /// Set control variables of the program that then runs.
+        updates: Updates<'a>,
+        /// Put the flow under the datapath's fallback for good.
+        withdraw: bool,
+    },
+    /// A message of the datapath's was refused; nothing was changed by it.
+    Refused(Refusal),
+}
+
+/// Who a datapath is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hello<'a> {
+    /// Its name, for people.
+    pub name: &'a str,
+    /// Tells its successive lives apart: a new one has no flow of the former.
+    pub instance: u64,
+    /// The signals that it has (CCP §5.3).
+    pub signals: SignalSet,
+    /// How many programs it keeps.
+    pub max_programs: u32,
+}
+
+/// Who a plane is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Welcome {
+    /// Tells its successive lives apart: a new one knows no flow and has installed no program.
+    pub instance: u64,
+    /// The plane speaks at least this often, µs; the datapath falls back after some multiple.
+    pub alive_us: u32,
+}
+
+/// A message that was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refusal {
+    /// The type of the message that was refused, as its encoding numbers it.
+    pub message: u8,
+    /// Why.
+    pub reason: RefusalReason,
+    /// The flow that it was about, if it was about one.
+    pub flow: Option<FlowId>,
+    /// The program that it was about; 0 for none.
+    pub program: u32,
+}
+
+/// Why a message was refused. The discriminant is its code on the wire; each is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum RefusalReason {
+    /// The bytes are not a message of the link's encoding.
+    Malformed = 1,
+    /// The encoding's version is not known.
+    Version = 2,
+    /// The sender has not said Hello, or is not known.
+    UnknownPeer = 3,
+    /// There is no such flow, or it is another peer's.
+    UnknownFlow = 4,
+    /// No such program is installed by this peer.
+    UnknownProgram = 5,
+    /// The program does not verify.
+    BadProgram = 6,
+    /// The program reads signals that the datapath lacks.
+    MissingSignals = 7,
+    /// The program's number is in use for another program.
+    ProgramInUse = 8,
+    /// The datapath keeps no more programs, or the plane no more flows.
+    Full = 9,
+    /// There is no such variable, or the plane may not set it.
+    BadUpdate = 10,
+    /// A control out of its range: cwnd 0, or a rate above the highest believed.
+    BadControl = 11,
+    /// There is no such algorithm.
+    UnknownAlgorithm = 12,
+    /// The message was not expected now: a flow that exists already is created, for instance.
+    OutOfOrder = 13,
+    /// A report whose fields are not those of its program.
+    BadReport = 14,
+}
+
+/// Values of a report: little-endian, not aligned in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fields<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Fields<'a> {
+    /// How many there are.
+    #[must_use]
+    pub const fn len(self) -> usize {
+        self.0.len() / 8
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The values, in order.
+    pub fn iter(self) -> impl ExactSizeIterator<Item = u64> + 'a {
+        let (chunks, _) = self.0.as_chunks::<8>();
+        chunks.iter().map(|bytes| u64::from_le_bytes(*bytes))
+    }
+}
+
+/// One update of a control variable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Update {
+    /// Index among the program's variables: in our encoding those of
+    /// `fairwater_lang::Program::variables`, in libccp's its control registers.
+    pub variable: u16,
+    /// The value.
+    pub value: u64,
+}
+
+/// Updates of control variables: in the bytes received, or in memory to be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Updates<'a>(pub &'a [Update]);
