@@ -2,7 +2,7 @@
 
 use fairwater_lang::SignalSet;
 
-use crate::{FlowId, FlowInfo};
+use crate::{Fields, FlowId, FlowInfo, Updates};
 
 /// What a datapath says to a plane.
 #[derive(Debug, Clone, PartialEq)]
@@ -167,40 +167,34 @@ pub enum RefusalReason {
     BadReport = 14,
 }
 
-/// Values of a report: little-endian, not aligned in memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fields<'a>(pub(crate) &'a [u8]);
+impl RefusalReason {
+    /// Every reason, by code.
+    pub const ALL: [Self; 14] = [
+        Self::Malformed,
+        Self::Version,
+        Self::UnknownPeer,
+        Self::UnknownFlow,
+        Self::UnknownProgram,
+        Self::BadProgram,
+        Self::MissingSignals,
+        Self::ProgramInUse,
+        Self::Full,
+        Self::BadUpdate,
+        Self::BadControl,
+        Self::UnknownAlgorithm,
+        Self::OutOfOrder,
+        Self::BadReport,
+    ];
 
-impl<'a> Fields<'a> {
-    /// How many there are.
+    /// Its code on the wire, from 1 on.
     #[must_use]
-    pub const fn len(self) -> usize {
-        self.0.len() / 8
+    pub const fn code(self) -> u8 {
+        self as u8
     }
 
-    /// Whether there are none.
+    /// The reason of that code.
     #[must_use]
-    pub const fn is_empty(self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// The values, in order.
-    pub fn iter(self) -> impl ExactSizeIterator<Item = u64> + 'a {
-        let (chunks, _) = self.0.as_chunks::<8>();
-        chunks.iter().map(|bytes| u64::from_le_bytes(*bytes))
+    pub fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|reason| reason.code() == code)
     }
 }
-
-/// One update of a control variable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Update {
-    /// Index among the program's variables: in our encoding those of
-    /// `fairwater_lang::Program::variables`, in libccp's its control registers.
-    pub variable: u16,
-    /// The value.
-    pub value: u64,
-}
-
-/// Updates of control variables: in the bytes received, or in memory to be sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Updates<'a>(pub &'a [Update]);

@@ -1,0 +1,241 @@
+//! Bytes to messages.
+
+use fairwater_lang::{Signal, SignalSet};
+
+use super::{
+    CLOSED, COMMAND, CREATED, CWND, FAULTED, HAS_FLOW, HAS_TIME, HEADER, HELLO, INSTALL, MAGIC,
+    MAX_MESSAGE, MAX_NAME, RATE, REFUSED_TO_DATAPATH, REFUSED_TO_PLANE, REPORTED, RESUMED, SWITCH,
+    TYPE_AT, UNINSTALL, VERSION, WELCOME, WITHDRAW, address, present,
+};
+use crate::error::{Defect, Flaw};
+use crate::fixed::Fixed;
+use crate::{
+    Fields, FlowId, FlowInfo, Hello, Refusal, RefusalReason, ToDatapath, ToPlane, Updates, Welcome,
+};
+
+/// The first message of a packet, by its length, and what follows it.
+#[inline]
+pub(crate) fn frame(packet: &[u8]) -> Result<(&[u8], &[u8]), Flaw> {
+    let header = packet.first_chunk::<HEADER>().map(Fixed);
+    let header = header.ok_or(Defect::Truncated.at(packet.len()))?;
+    if header.array::<0, 2>() != MAGIC {
+        return Err(Defect::Magic.at(0));
+    }
+    let length = usize::try_from(header.u32::<4>()).unwrap_or(usize::MAX);
+    if length < HEADER {
+        return Err(Defect::Length.at(4));
+    }
+    if length > MAX_MESSAGE {
+        return Err(Defect::TooLong.at(4));
+    }
+    let split = packet.split_at_checked(length);
+    split.ok_or(Defect::Truncated.at(packet.len()))
+}
+
+/// The part of fixed length, and the rest.
+#[inline]
+fn fixed<const N: usize>(message: &[u8]) -> Result<(Fixed<'_, N>, &[u8]), Flaw> {
+    let split = message.split_first_chunk::<N>();
+    let (fixed, rest) = split.ok_or(Defect::Length.at(4))?;
+    Ok((Fixed(fixed), rest))
+}
+
+/// A message that is its part of fixed length.
+#[inline]
+fn whole<const N: usize>(message: &[u8]) -> Result<Fixed<'_, N>, Flaw> {
+    match fixed(message)? {
+        (fixed, []) => Ok(fixed),
+        _ => Err(Defect::Length.at(4)),
+    }
+}
+
+#[inline]
+fn flow<const N: usize, const SLOT: usize, const GENERATION: usize>(from: Fixed<'_, N>) -> FlowId {
+    FlowId {
+        slot: from.u32::<SLOT>(),
+        generation: from.u32::<GENERATION>(),
+    }
+}
+
+fn name(bytes: &[u8], at: usize) -> Result<&str, Flaw> {
+    if bytes.len() > MAX_NAME {
+        return Err(Defect::Text.at(at));
+    }
+    core::str::from_utf8(bytes).map_err(|e| Defect::Text.at(at + e.valid_up_to()))
+}
+
+fn known_version(message: &[u8]) -> Result<u8, Flaw> {
+    let header = whole_header(message)?;
+    if header.u8::<2>() == VERSION {
+        Ok(header.u8::<TYPE_AT>())
+    } else {
+        Err(Defect::Version.at(2))
+    }
+}
+
+#[inline]
+fn whole_header(message: &[u8]) -> Result<Fixed<'_, HEADER>, Flaw> {
+    fixed(message).map(|(header, _)| header)
+}
+
+/// One whole message of a datapath's.
+#[inline]
+pub(crate) fn decode_to_plane(message: &[u8]) -> Result<ToPlane<'_>, Flaw> {
+    match known_version(message)? {
+        REPORTED => reported(message),
+        HELLO => hello(message),
+        CREATED => started(message).map(|(flow, algorithm, info)| ToPlane::Created {
+            flow,
+            algorithm,
+            info,
+        }),
+        RESUMED => started(message).map(|(flow, algorithm, info)| ToPlane::Resumed {
+            flow,
+            algorithm,
+            info,
+        }),
+        FAULTED => {
+            let fixed = whole::<20>(message)?;
+            Ok(ToPlane::Faulted {
+                flow: flow::<_, 8, 12>(fixed),
+                fault: fixed.u32::<16>(),
+            })
+        }
+        CLOSED => {
+            let flow = flow::<_, 8, 12>(whole::<16>(message)?);
+            Ok(ToPlane::Closed { flow })
+        }
+        REFUSED_TO_PLANE => refused(message).map(ToPlane::Refused),
+        _ => Err(Defect::Type.at(TYPE_AT)),
+    }
+}
+
+/// One whole message of a plane's.
+#[inline]
+pub(crate) fn decode_to_datapath(message: &[u8]) -> Result<ToDatapath<'_>, Flaw> {
+    match known_version(message)? {
+        COMMAND => command(message),
+        WELCOME => {
+            let fixed = whole::<20>(message)?;
+            Ok(ToDatapath::Welcome(Welcome {
+                instance: fixed.u64::<8>(),
+                alive_us: fixed.u32::<16>(),
+            }))
+        }
+        INSTALL => {
+            let (fixed, body) = fixed::<12>(message)?;
+            let program = program(fixed.u32::<8>())?;
+            Ok(ToDatapath::Install { program, body })
+        }
+        UNINSTALL => {
+            let program = program(whole::<12>(message)?.u32::<8>())?;
+            Ok(ToDatapath::Uninstall { program })
+        }
+        REFUSED_TO_DATAPATH => refused(message).map(ToDatapath::Refused),
+        _ => Err(Defect::Type.at(TYPE_AT)),
+    }
+}
+
+fn program(number: u32) -> Result<u32, Flaw> {
+    match number {
+        0 => Err(Defect::Value.at(8)),
+        _ => Ok(number),
+    }
+}
+
+#[inline]
+fn reported(message: &[u8]) -> Result<ToPlane<'_>, Flaw> {
+    let (fixed, rest) = fixed::<48>(message)?;
+    let (words, []) = rest.as_chunks::<8>() else {
+        return Err(Defect::Length.at(4));
+    };
+    let flags = fixed.u32::<20>();
+    if flags & !HAS_TIME != 0 {
+        return Err(Defect::Value.at(20));
+    }
+    Ok(ToPlane::Reported {
+        flow: flow::<_, 8, 12>(fixed),
+        program: fixed.u32::<16>(),
+        time_us: present(flags, HAS_TIME, fixed.u64::<24>(), 24)?,
+        cwnd: fixed.u64::<32>(),
+        rate: fixed.u64::<40>(),
+        fields: Fields::wire(words),
+    })
+}
+
+#[inline]
+fn command(message: &[u8]) -> Result<ToDatapath<'_>, Flaw> {
+    let (fixed, rest) = fixed::<40>(message)?;
+    let (entries, []) = rest.as_chunks::<10>() else {
+        return Err(Defect::Length.at(4));
+    };
+    if entries.len() != usize::from(fixed.u16::<18>()) {
+        return Err(Defect::Length.at(18));
+    }
+    let flags = fixed.u16::<16>();
+    if flags & !(SWITCH | CWND | RATE | WITHDRAW) != 0 {
+        return Err(Defect::Value.at(16));
+    }
+    Ok(ToDatapath::Command {
+        flow: flow::<_, 8, 12>(fixed),
+        switch: present(flags, SWITCH, fixed.u32::<20>(), 20)?,
+        cwnd: present(flags, CWND, fixed.u64::<24>(), 24)?,
+        rate: present(flags, RATE, fixed.u64::<32>(), 32)?,
+        updates: Updates::own(entries),
+        withdraw: flags & WITHDRAW != 0,
+    })
+}
+
+fn hello(message: &[u8]) -> Result<ToPlane<'_>, Flaw> {
+    let (fixed, rest) = fixed::<24>(message)?;
+    let bits = fixed.u32::<16>();
+    if bits & !SignalSet::ALL.bits() != 0 {
+        return Err(Defect::Value.at(16));
+    }
+    let signals = Signal::ALL.into_iter();
+    Ok(ToPlane::Hello(Hello {
+        name: name(rest, 24)?,
+        instance: fixed.u64::<8>(),
+        signals: signals.filter(|s| bits >> *s as u32 & 1 != 0).collect(),
+        max_programs: fixed.u32::<20>(),
+    }))
+}
+
+/// The contents of Created and of Resumed.
+fn started(message: &[u8]) -> Result<(FlowId, &str, FlowInfo), Flaw> {
+    let (fixed, rest) = fixed::<104>(message)?;
+    if fixed.u32::<20>() != 0 {
+        return Err(Defect::Value.at(20));
+    }
+    let address_at = |bytes, at| {
+        address::decode(bytes).map_err(|flaw| Flaw {
+            at: at + flaw.at,
+            ..flaw
+        })
+    };
+    let info = FlowInfo {
+        local: address_at(&fixed.array::<48, { address::BYTES }>(), 48)?,
+        remote: address_at(&fixed.array::<76, { address::BYTES }>(), 76)?,
+        mss: fixed.u32::<16>(),
+        cwnd: fixed.u64::<24>(),
+        srtt_us: fixed.u64::<32>(),
+        now_us: fixed.u64::<40>(),
+    };
+    Ok((flow::<_, 8, 12>(fixed), name(rest, 104)?, info))
+}
+
+fn refused(message: &[u8]) -> Result<Refusal, Flaw> {
+    let fixed = whole::<24>(message)?;
+    let reason = RefusalReason::from_code(fixed.u8::<9>());
+    let flags = fixed.u16::<10>();
+    if flags & !HAS_FLOW != 0 {
+        return Err(Defect::Value.at(10));
+    }
+    let has_flow = present(flags, HAS_FLOW, fixed.u64::<16>(), 16)?.is_some();
+    Ok(Refusal {
+        message: fixed.u8::<8>(),
+        reason: reason.ok_or(Defect::Value.at(9))?,
+        flow: has_flow.then(|| flow::<_, 16, 20>(fixed)),
+        program: fixed.u32::<12>(),
+    })
+}
