@@ -4,8 +4,11 @@
 //! clauses (CCP §4.1). This crate does no I/O and knows no datapath: it turns source into a
 //! [`Program`] or into [diagnostics](Diagnostics) that show every error at once.
 //!
-//! Without the default feature `compile` only the [`Program`] is there, for datapaths that receive
-//! programs and do not compile them; the crate is then `no_std` with `alloc`.
+//! A program travels in its [`binary`] form, and [`Program::verify`] holds one from elsewhere to all
+//! that a compiled one promises.
+//!
+//! Without the default feature `compile` there is no compiler, for datapaths that receive programs
+//! and do not compile them; the crate is then `no_std` with `alloc`.
 //!
 //! ```
 //! let source = "(def (Report (volatile acked 0)))
@@ -24,6 +27,7 @@ extern crate alloc;
 
 #[cfg(feature = "arbitrary")]
 pub mod arbitrary;
+pub mod binary;
 pub mod bounds;
 #[cfg(feature = "compile")]
 mod check;
@@ -31,6 +35,7 @@ mod check;
 mod compile;
 #[cfg(feature = "compile")]
 mod diagnostic;
+mod name;
 mod print;
 mod program;
 mod require;
@@ -41,16 +46,18 @@ mod suggest;
 mod syntax;
 #[cfg(feature = "compile")]
 mod token;
+mod verify;
 mod walk;
-#[cfg(feature = "compile")]
 mod words;
 
 #[cfg(feature = "compile")]
 pub use compile::{Compiled, compile};
 #[cfg(feature = "compile")]
 pub use diagnostic::{Diagnostic, Diagnostics, Label, Severity, Span};
+pub use name::InvalidName;
 pub use program::{
     Binary, Comparison, Event, Expr, MAX_RATE, Place, Program, Scope, Stmt, Type, VarId, Variable,
 };
 pub use require::MissingSignals;
 pub use signal::{Signal, SignalSet};
+pub use verify::{Flaw, Invalid};

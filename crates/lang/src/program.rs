@@ -170,7 +170,7 @@ pub enum Expr {
     Ewma {
         /// The weight of the old value, in tenths; `10 − weight` saturates at 0.
         weight: Box<Expr>,
-        /// The average so far.
+        /// The average so far: an [`Expr::Place`].
         old: Box<Expr>,
         /// The new sample.
         new: Box<Expr>,

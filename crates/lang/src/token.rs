@@ -4,6 +4,7 @@
 //! portus takes it for, `(> x 0)`. A comment runs from `#` to the end of its line.
 
 use crate::diagnostic::{Diagnostic, Sink, Span};
+use crate::name::is_name_byte as is_name;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TokenKind {
@@ -23,10 +24,6 @@ pub(crate) enum TokenKind {
 pub(crate) struct Token {
     pub(crate) kind: TokenKind,
     pub(crate) span: Span,
-}
-
-const fn is_name(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'.' || byte == b'_'
 }
 
 const fn is_symbol(byte: u8) -> bool {

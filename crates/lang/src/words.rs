@@ -72,7 +72,10 @@ impl Word {
             .find(|(word, _)| word.eq_ignore_ascii_case(text))
             .map(|(_, word)| *word)
     }
+}
 
+#[cfg(feature = "compile")]
+impl Word {
     /// Every spelling, for suggestions.
     pub(crate) fn spellings() -> impl Iterator<Item = &'static str> {
         WORDS.iter().map(|(word, _)| *word)

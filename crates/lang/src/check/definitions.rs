@@ -1,10 +1,10 @@
 //! The `def` block.
 
-use super::names::{as_boolean, reserved};
 use super::ratio::Constant;
 use super::{Checker, Declared, Kind, head_word};
 use crate::bounds::MAX_VARIABLES;
 use crate::diagnostic::{Diagnostic, Span};
+use crate::name::{self, as_boolean};
 use crate::program::{Scope, Type, VarId, Variable};
 use crate::syntax::{Atom, AtomKind, List, Node};
 use crate::words::Word;
@@ -91,7 +91,7 @@ impl Checker<'_, '_> {
             bare.to_owned()
         };
         let (kind, init) = self.initial(init);
-        if let Some(why) = reserved(scope, bare) {
+        if let Err(why) = name::check(scope, bare) {
             // Only the name is refused; what uses it is not wrong as well.
             self.complained.insert(full);
             self.errors.push(
@@ -100,7 +100,7 @@ impl Checker<'_, '_> {
                     name.span,
                     "a variable cannot have this name",
                 )
-                .here(why),
+                .here(why.to_string()),
             );
             return;
         }

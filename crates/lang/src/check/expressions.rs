@@ -1,10 +1,11 @@
 //! Values: atoms, `if`, `ewma`, and the logic; [`arithmetic`](super::arithmetic) does the rest.
 
-use super::names::{Name, as_boolean, operators_first};
+use super::names::{Name, operators_first};
 use super::ratio::{Constant, OutOfBounds, Ratio};
 use super::{Checker, Kind, Value, head_word};
 use crate::bounds::{MAX_DEPTH, MAX_RATIO};
 use crate::diagnostic::{Diagnostic, Span};
+use crate::name::as_boolean;
 use crate::program::{Expr, Place, Stmt, Type};
 use crate::signal::Signal;
 use crate::syntax::{Atom, AtomKind, List, Node};

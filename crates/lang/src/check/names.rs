@@ -1,22 +1,13 @@
 //! What a name stands for.
 
 use super::{Checker, Kind};
-use crate::bounds::MAX_NAME;
 use crate::diagnostic::{Diagnostic, Span};
-use crate::program::{Place, Scope};
+use crate::name::IMPLICIT;
+use crate::program::Place;
 use crate::signal::Signal;
 use crate::suggest;
 use crate::syntax::Atom;
 use crate::words::Word;
-
-/// The names that every program has, and their aliases (`Timer.…` in CCP §4.3 and §4.4).
-const IMPLICIT: [(&str, Place); 5] = [
-    ("Cwnd", Place::Cwnd),
-    ("Rate", Place::Rate),
-    ("Micros", Place::Micros),
-    ("Timer.Micros", Place::Micros),
-    ("Timer.micros", Place::Micros),
-];
 
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Name {
@@ -25,46 +16,6 @@ pub(super) enum Name {
     /// An index of `declared`.
     Variable(usize),
     Signal(Signal),
-}
-
-/// Whether a variable may not have this name, and why.
-pub(super) fn reserved(scope: Scope, name: &str) -> Option<String> {
-    if name.is_empty() {
-        return Some("a name is missing".to_owned());
-    }
-    if name.len() > MAX_NAME {
-        return Some(format!("a name has at most {MAX_NAME} bytes"));
-    }
-    if name.starts_with("__") {
-        return Some("names that begin with `__` are the compiler's".to_owned());
-    }
-    // A report variable is only ever written with its prefix, so it may share a name.
-    if scope == Scope::Report {
-        return None;
-    }
-    if IMPLICIT.iter().any(|(implicit, _)| *implicit == name) || Signal::from_name(name).is_some() {
-        return Some(format!("`{name}` is built in"));
-    }
-    if ["Ack.", "Flow.", "Timer."]
-        .iter()
-        .any(|prefix| name.starts_with(prefix))
-    {
-        return Some(
-            "names that begin with `Ack.`, `Flow.` or `Timer.` are the datapath's".to_owned(),
-        );
-    }
-    let keyword = Word::find(name).is_some() || as_boolean(name).is_some();
-    keyword.then(|| format!("`{name}` is a word of the language"))
-}
-
-pub(super) fn as_boolean(text: &str) -> Option<bool> {
-    if text.eq_ignore_ascii_case("true") {
-        Some(true)
-    } else if text.eq_ignore_ascii_case("false") {
-        Some(false)
-    } else {
-        None
-    }
 }
 
 pub(super) fn operators_first(operator: &str) -> String {
