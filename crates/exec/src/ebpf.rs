@@ -8,7 +8,6 @@
 mod arithmetic;
 pub mod asm;
 mod expr;
-mod fold;
 mod generate;
 mod host;
 mod insn;

@@ -43,7 +43,7 @@ pub struct Stage<'p> {
     /// Set the pacing rate, bytes/s; 0 is none.
     pub rate: Option<u64>,
     /// Set variables of the program that then runs, in order. A boolean becomes 1 unless it is
-    /// 0. Those of variables that are not of [`Scope::Control`] have no effect.
+    /// 0. Those of variables that are not of [`Scope::Control`](fairwater_lang::Scope::Control) have no effect.
     pub updates: Vec<(VarId, u64)>,
 }
 

@@ -1,7 +1,8 @@
 //! Backends of a checked datapath program, one module each, all of one meaning.
 //!
-//! [`interp`] defines what a program does; [`ebpf`] generates raw eBPF that does the same on a
-//! [`frame`] of flow state in kernel memory.
+//! [`interp`] defines what a program does; [`native`] compiles it to this machine's own code, for
+//! datapaths in user space; [`ebpf`] generates raw eBPF that does the same on a [`frame`] of flow
+//! state in kernel memory.
 //!
 //! ```
 //! use fairwater_exec::interp::{Input, Machine};
@@ -30,6 +31,10 @@ extern crate alloc;
 pub mod arith;
 #[cfg(feature = "ebpf")]
 pub mod ebpf;
+#[cfg(any(feature = "ebpf", feature = "native"))]
+mod fold;
 pub mod frame;
 pub mod interp;
 pub mod invocation;
+#[cfg(feature = "native")]
+pub mod native;

@@ -2,10 +2,10 @@
 
 use super::asm::{Asm, AsmError, Label};
 use super::expr::{Emitter, signal_at};
-use super::fold::fold;
 use super::host::Host;
 use super::insn::{Alu, Cond, Insn, Reg, Size};
 use super::stage;
+use crate::fold::fold;
 use crate::frame::{
     APPLIED, CWND, FAULT, Fault, FrameLayout, MAX_RATE, PENDING, RATE, REPORT_COUNT, REPORT_CWND,
     REPORT_HEADER_LEN, REPORT_RATE, REPORT_TIME, TIMER_ZERO,

@@ -1,8 +1,9 @@
 //! Generated eBPF in the kernel, held to the reference interpreter.
 
 mod agree;
-mod bounds;
 mod bpf;
-mod edges;
+#[path = "../cases/mod.rs"]
+mod cases;
 mod harness;
-mod random;
+
+cases::hold_to_the_interpreter!(crate::agree::agree, crate::harness::gate());

@@ -4,7 +4,7 @@ use crate::arith;
 use fairwater_lang::{Binary, Expr, Type};
 
 /// The same value by fewer operations.
-pub(super) fn fold(expr: &Expr) -> Expr {
+pub(crate) fn fold(expr: &Expr) -> Expr {
     match expr {
         Expr::Const(..) | Expr::Place(_) | Expr::Signal(_) => expr.clone(),
         Expr::Binary(op, left, right) => binary(*op, fold(left), fold(right)),

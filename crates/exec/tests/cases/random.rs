@@ -1,8 +1,7 @@
-//! Random programs over random streams, in both backends.
+//! Random programs, and the golden ones of `lang`, over random streams.
 
-use crate::agree::agree;
-use crate::edges::EDGES;
-use crate::harness::gate;
+use super::Agree;
+use super::edges::EDGES;
 use fairwater_exec::interp::{Input, Stage};
 use fairwater_lang::{Program, Signal, VarId, compile};
 use proptest::collection::vec;
@@ -111,7 +110,7 @@ fn with_time(mut steps: Vec<Step>) -> Vec<Step> {
     steps
 }
 
-fn agree_on(sources: &[Source], steps: &[Step]) -> Result<(), TestCaseError> {
+fn agree_on(agree: Agree, sources: &[Source], steps: &[Step]) -> Result<(), TestCaseError> {
     let compiled: Result<Vec<Program>, _> = sources
         .iter()
         .map(|source| compile("random.ccp", &source.0).map(|compiled| compiled.program))
@@ -157,14 +156,38 @@ fn config() -> ProptestConfig {
     }
 }
 
-#[test]
-fn the_kernel_agrees_with_the_interpreter() {
-    if gate().is_none() {
-        return;
-    }
+pub(crate) fn random_programs_agree(agree: Agree) {
     let source = fairwater_lang::arbitrary::source().prop_map(Source);
     let stream = vec(step(2), 1..60).prop_map(with_time);
     proptest!(config(), |(sources in vec(source, 2), steps in stream)| {
-        agree_on(&sources, &steps)?;
+        agree_on(agree, &sources, &steps)?;
+    });
+}
+
+fn golden() -> std::io::Result<Vec<Source>> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../lang/tests/pass");
+    let mut sources = Vec::new();
+    for file in std::fs::read_dir(folder)? {
+        let path = file?.path();
+        if path.extension().is_some_and(|extension| extension == "ccp") {
+            sources.push(Source(std::fs::read_to_string(path)?));
+        }
+    }
+    Ok(sources)
+}
+
+pub(crate) fn golden_programs_agree(agree: Agree) {
+    let sources = golden().unwrap_or_else(|error| panic!("{error}"));
+    assert!(!sources.is_empty());
+    let programs = sources.len();
+    let stream = vec(step(programs), 60..120).prop_map(with_time);
+    let few = ProptestConfig {
+        cases: config().cases.div_ceil(10),
+        ..config()
+    };
+    proptest!(few, |(first in 0..programs, steps in stream)| {
+        let mut sources = sources.clone();
+        sources.rotate_left(first);
+        agree_on(agree, &sources, &steps)?;
     });
 }

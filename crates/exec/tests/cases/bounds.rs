@@ -1,15 +1,14 @@
-//! Programs as large as the language lets them be: the verifier takes them.
+//! Programs as large as the language lets them be.
 
-use crate::agree::agree;
-use crate::edges::{EDGES, program};
-use crate::harness::gate;
+use super::Agree;
+use super::edges::{EDGES, program};
 use fairwater_exec::interp::{Input, Stage};
 use fairwater_lang::bounds::{MAX_DEPTH, MAX_NODES, MAX_VARIABLES};
 use fairwater_lang::{Signal, VarId};
 
 /// Agrees on the program, which takes nearly all that a bound allows, with every control
 /// variable updated now and then.
-fn agree_at_bound(source: &str) {
+fn agree_at_bound(agree: Agree, source: &str) {
     let program = program(source);
     let variables = program.variables.len() as u16;
     let start = Stage {
@@ -70,11 +69,7 @@ fn balanced(levels: u32, seed: usize) -> String {
     }
 }
 
-#[test]
-fn as_many_variables_as_there_may_be() {
-    if gate().is_none() {
-        return;
-    }
+pub(crate) fn as_many_variables_as_there_may_be(agree: Agree) {
     let half = MAX_VARIABLES / 2;
     let reports: String = (0..half).map(|i| format!("(volatile r{i} {i})")).collect();
     let controls: String = (0..half)
@@ -83,30 +78,24 @@ fn as_many_variables_as_there_may_be() {
     let copies: String = (0..half)
         .map(|i| format!("(:= Report.r{i} (+ Report.r{i} c{}))", half - 1 - i))
         .collect();
-    agree_at_bound(&format!(
-        "(def (Report {reports}) {controls}) (when true {copies} (report))"
-    ));
+    agree_at_bound(
+        agree,
+        &format!("(def (Report {reports}) {controls}) (when true {copies} (report))"),
+    );
 }
 
-#[test]
-fn one_expression_of_as_many_nodes_as_there_may_be() {
-    if gate().is_none() {
-        return;
-    }
+pub(crate) fn one_expression_of_as_many_nodes_as_there_may_be(agree: Agree) {
     for seed in 0..9 {
         let value = balanced(MAX_NODES.ilog2() - 2, seed);
-        agree_at_bound(&format!(
-            "(def (Report (x 0))) (when true (:= Report.x {value}) (report))"
-        ));
+        agree_at_bound(
+            agree,
+            &format!("(def (Report (x 0))) (when true (:= Report.x {value}) (report))"),
+        );
     }
 }
 
-#[test]
-fn sums_of_choices_between_constants() {
-    if gate().is_none() {
-        return;
-    }
-    // Were the verifier to follow values, it would meet each of 2ᵏ sums.
+pub(crate) fn sums_of_choices_between_constants(agree: Agree) {
+    // Were the kernel's verifier to follow values, it would meet each of 2ᵏ sums.
     let choices: String = (0..MAX_DEPTH - 16)
         .map(|i| {
             format!(
@@ -116,14 +105,13 @@ fn sums_of_choices_between_constants() {
         })
         .collect();
     let sums = format!("(:= Report.x (* 3 (+{choices})))").repeat(MAX_NODES / 128 / 9);
-    agree_at_bound(&format!("(def (Report (x 0))) (when true {sums} (report))"));
+    agree_at_bound(
+        agree,
+        &format!("(def (Report (x 0))) (when true {sums} (report))"),
+    );
 }
 
-#[test]
-fn expressions_as_deep_as_they_may_be() {
-    if gate().is_none() {
-        return;
-    }
+pub(crate) fn expressions_as_deep_as_they_may_be(agree: Agree) {
     for form in [
         "(+ Cwnd ",
         "(- 9 ",
@@ -133,32 +121,31 @@ fn expressions_as_deep_as_they_may_be() {
     ] {
         let levels = MAX_DEPTH - 8;
         let value = format!("{}Micros{}", form.repeat(levels), ")".repeat(levels));
-        agree_at_bound(&format!(
-            "(def (Report (x 0))) (when true (:= Report.x {value}) (report))"
-        ));
+        agree_at_bound(
+            agree,
+            &format!("(def (Report (x 0))) (when true (:= Report.x {value}) (report))"),
+        );
     }
 }
 
-#[test]
-fn branches_as_deep_and_as_many_as_there_may_be() {
-    if gate().is_none() {
-        return;
-    }
+pub(crate) fn branches_as_deep_and_as_many_as_there_may_be(agree: Agree) {
     let levels = MAX_DEPTH - 8;
     let deep: String = (0..levels)
         .map(|i| format!("(:= Cwnd {i}) (when (> Ack.bytes_acked (+ Cwnd {i})) "))
         .collect();
     let close = ")".repeat(levels);
-    agree_at_bound(&format!(
-        "(def (Report (x 0))) (when true {deep} (report) {close})"
-    ));
+    agree_at_bound(
+        agree,
+        &format!("(def (Report (x 0))) (when true {deep} (report) {close})"),
+    );
 
     let flat: String = (0..MAX_NODES / 12)
         .map(|i| format!("(if (== Cwnd {i}) (:= Cwnd {}) (:= Rate {i}))", i * 7 % 300))
         .collect();
-    agree_at_bound(&format!(
-        "(def (Report (x 0))) (when true {flat} (:= Cwnd (max Cwnd 1)) (report))"
-    ));
+    agree_at_bound(
+        agree,
+        &format!("(def (Report (x 0))) (when true {flat} (:= Cwnd (max Cwnd 1)) (report))"),
+    );
 
     let events: String = (0..MAX_NODES / 10)
         .map(|i| {
@@ -166,19 +153,18 @@ fn branches_as_deep_and_as_many_as_there_may_be() {
             format!("(when (&& Flow.was_timeout (!= Cwnd {i})) (:= Report.x {i}) {end})")
         })
         .collect();
-    agree_at_bound(&format!("(def (Report (x 0))) {events}"));
+    agree_at_bound(agree, &format!("(def (Report (x 0))) {events}"));
 }
 
-#[test]
-fn bodies_longer_than_a_short_jump() {
-    if gate().is_none() {
-        return;
-    }
+pub(crate) fn bodies_longer_than_a_short_jump(agree: Agree) {
     let scaled = "(:= Report.x (* 3.14159 (* 1.7 (* 0.3 (* 2.25 (* 1.1 Report.x))))))";
     let body = scaled.repeat(MAX_NODES / 8);
-    agree_at_bound(&format!(
-        "(def (Report (x 12345)))
+    agree_at_bound(
+        agree,
+        &format!(
+            "(def (Report (x 12345)))
          (when (> Ack.bytes_acked 1000) {body} (report))
          (when true (:= Report.x 7) (report))"
-    ));
+        ),
+    );
 }

@@ -1,7 +1,6 @@
-//! Programs and values at the edges of the language, in both backends.
+//! Programs and values at the edges of the language.
 
-use crate::agree::agree;
-use crate::harness::gate;
+use super::Agree;
 use fairwater_exec::interp::{Input, Stage};
 use fairwater_lang::{Program, Scope, Signal, compile};
 
@@ -39,7 +38,7 @@ fn signals(pairs: &[(Signal, u64)]) -> [u64; Signal::ALL.len()] {
 }
 
 /// Agrees on a program that reads its operands from two signals, for every pair of edge values.
-fn agree_on_all_pairs(source: &str) {
+fn agree_on_all_pairs(agree: Agree, source: &str) {
     let program = program(source);
     let start = Stage {
         switch: Some(&program),
@@ -60,11 +59,7 @@ fn agree_on_all_pairs(source: &str) {
     }
 }
 
-#[test]
-fn every_operator_agrees_on_every_pair_of_edge_values() {
-    if gate().is_none() {
-        return;
-    }
+pub(crate) fn every_operator_agrees_on_every_pair_of_edge_values(agree: Agree) {
     let (a, b) = ("Ack.bytes_acked", "Flow.bytes_pending");
     for form in [
         "(+ a b)",
@@ -95,25 +90,25 @@ fn every_operator_agrees_on_every_pair_of_edge_values() {
         let form = form
             .replace(" a", &format!(" {a}"))
             .replace(" b", &format!(" {b}"));
-        agree_on_all_pairs(&format!(
-            "(def (Report (x 0))) (when true (:= Report.x {form}) (report))"
-        ));
+        agree_on_all_pairs(
+            agree,
+            &format!("(def (Report (x 0))) (when true (:= Report.x {form}) (report))"),
+        );
     }
     for compared in ["==", "!=", "<", "<=", ">", ">="] {
-        agree_on_all_pairs(&format!(
-            "(def (Report (x false) (y 0)))
+        agree_on_all_pairs(
+            agree,
+            &format!(
+                "(def (Report (x false) (y 0)))
              (when true (:= Report.x ({compared} {a} {b})) (fallthrough))
              (when ({compared} (+ {a} 1) {b}) (:= Report.y 1) (fallthrough))
              (when (! ({compared} {a} {b})) (:= Report.y (+ Report.y 2)) (report))"
-        ));
+            ),
+        );
     }
 }
 
-#[test]
-fn every_operator_agrees_on_constants_at_the_edges() {
-    if gate().is_none() {
-        return;
-    }
+pub(crate) fn every_operator_agrees_on_constants_at_the_edges(agree: Agree) {
     for constant in EDGES {
         let forms = ["+", "-", "*", "/", "min", "max", "wrapped_max"].map(|op| {
             format!(
@@ -121,20 +116,19 @@ fn every_operator_agrees_on_constants_at_the_edges() {
                  (:= Report.y (max Report.y ({op} {constant} Flow.bytes_pending)))"
             )
         });
-        agree_on_all_pairs(&format!(
-            "(def (Report (x {constant}) (y 0) (z 0)))
+        agree_on_all_pairs(
+            agree,
+            &format!(
+                "(def (Report (x {constant}) (y 0) (z 0)))
              (when (>= Ack.bytes_acked {constant}) {} (report) (fallthrough))
              (when (== {constant} Flow.bytes_pending) (:= Report.z {constant}) (report))",
-            forms.join("\n")
-        ));
+                forms.join("\n")
+            ),
+        );
     }
 }
 
-#[test]
-fn the_average_agrees_for_every_kind_of_weight() {
-    if gate().is_none() {
-        return;
-    }
+pub(crate) fn the_average_agrees_for_every_kind_of_weight(agree: Agree) {
     for weight in [
         "0",
         "1",
@@ -145,33 +139,29 @@ fn the_average_agrees_for_every_kind_of_weight() {
         "+infinity",
         "Ack.packets_acked",
     ] {
-        agree_on_all_pairs(&format!(
-            "(def (Report (x 0) (y 0)))
+        agree_on_all_pairs(
+            agree,
+            &format!(
+                "(def (Report (x 0) (y 0)))
              (when true
                (:= Report.x Ack.bytes_acked)
                (:= Report.x (ewma {weight} Flow.bytes_pending))
                (:= Report.y (+ 1 (ewma {weight} (* Ack.bytes_acked Report.x))))
                (report))"
-        ));
+            ),
+        );
     }
 }
 
-#[test]
-fn controls_beyond_belief_stop_the_program() {
-    if gate().is_none() {
-        return;
-    }
+pub(crate) fn controls_beyond_belief_stop_the_program(agree: Agree) {
     agree_on_all_pairs(
+        agree,
         "(def (Report (x 0)))
          (when true (:= Cwnd Ack.bytes_acked) (:= Rate Flow.bytes_pending) (report))",
     );
 }
 
-#[test]
-fn a_stage_sets_only_what_it_may() {
-    if gate().is_none() {
-        return;
-    }
+pub(crate) fn a_stage_sets_only_what_it_may(agree: Agree) {
     let first = program(
         "(def (Report (volatile r 7)) (c 1) (volatile v 2) (b false))
          (when b (:= Report.r c) (report) (fallthrough))
@@ -223,6 +213,8 @@ fn a_stage_sets_only_what_it_may() {
             stage: if i % 5 == 0 { stages.get(i / 5) } else { None },
         })
         .collect();
-    agree(&[&first, &second], &stream).unwrap();
+    if let Err(difference) = agree(&[&first, &second], &stream) {
+        panic!("{difference}");
+    }
     assert!(first.variable(Scope::Control, "b").is_some());
 }
