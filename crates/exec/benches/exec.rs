@@ -1,4 +1,4 @@
-//! The cost of compiling a program, and of one invocation in each backend.
+//! The cost of compiling a program, and of one run in each backend.
 //!
 //! The kernel's part needs BPF: `kernel` is left out, having said so, where it is missing.
 
@@ -12,34 +12,18 @@ use divan::{Bencher, black_box};
 use fairwater_exec::ebpf::asm::Asm;
 use fairwater_exec::ebpf::{Host, Reg, generate};
 use fairwater_exec::frame::{self, FrameLayout};
-use fairwater_exec::interp::{Input, Machine};
+use fairwater_exec::interp;
+use fairwater_exec::invocation::{Registers, initial};
+use fairwater_exec::native::Code;
 use fairwater_lang::{Program, Signal, compile};
 
-/// Programs by name: CCP Figure 2, and one whose invocation computes more.
-const PROGRAMS: [(&str, &str); 2] = [
-    (
-        "figure 2",
-        "(def (Report (volatile acked 0) (volatile lost 0)))
-         (when true
-           (:= Report.acked (+ Report.acked Ack.bytes_acked))
-           (:= Report.lost (+ Report.lost Ack.lost_pkts_sample))
-           (fallthrough))
-         (when (> Report.lost 0) (report))",
-    ),
-    (
-        "rtt and rate",
-        "(def (Report (volatile acked 0) (volatile rate 0) (rtt 0) (min_rtt +infinity)) (gain 5))
-         (when true
-           (:= Report.acked (+ Report.acked Ack.bytes_acked))
-           (:= Report.rate (max Report.rate (min Flow.rate_incoming Flow.rate_outgoing)))
-           (:= Report.rtt (ewma 9 Flow.rtt_sample_us))
-           (:= Report.min_rtt (min Report.min_rtt Flow.rtt_sample_us))
-           (:= Rate (/ (* Report.rate gain) 4))
-           (:= Cwnd (max 2896 (* 2.5 (/ (* Report.rate Report.min_rtt) 1000000))))
-           (fallthrough))
-         (when (> Ack.lost_pkts_sample 0) (report))",
-    ),
+/// Programs by name. `fairwater-bench datapath` runs the same ones.
+const PROGRAMS: [(&str, &str); 3] = [
+    ("empty", include_str!("programs/empty.ccp")),
+    ("figure 2", include_str!("programs/figure_2.ccp")),
+    ("BBR-like", include_str!("programs/bbr.ccp")),
 ];
+const NAMES: [&str; 3] = [PROGRAMS[0].0, PROGRAMS[1].0, PROGRAMS[2].0];
 
 fn main() {
     divan::main();
@@ -66,6 +50,14 @@ fn signals() -> [u64; Signal::ALL.len()] {
     signals
 }
 
+const fn registers() -> Registers {
+    Registers {
+        cwnd: 14480,
+        rate: 0,
+        timer_zero: 0,
+    }
+}
+
 /// The least that a datapath could do around the code.
 struct Bare {
     frame: i32,
@@ -84,30 +76,56 @@ impl Host for Bare {
     }
 }
 
-#[divan::bench(args = PROGRAMS.map(|(name, _)| name))]
-fn compile_and_generate(bencher: Bencher<'_, '_>, name: &str) {
-    let source = source(name);
-    bencher.bench(|| {
-        let program = program(black_box(source));
-        generate(&program, FrameLayout::new(512), &Bare { frame: 3 })
+mod compiling {
+    use super::*;
+
+    /// From text to a checked program.
+    #[divan::bench(args = NAMES)]
+    fn check(bencher: Bencher<'_, '_>, name: &str) {
+        bencher.bench(|| program(black_box(source(name))));
+    }
+
+    /// From a checked program to machine code in executable memory.
+    #[divan::bench(args = NAMES)]
+    fn native(bencher: Bencher<'_, '_>, name: &str) {
+        let program = program(source(name));
+        bencher.bench(|| Code::compile(black_box(&program)));
+    }
+
+    /// From a checked program to eBPF that is not loaded.
+    #[divan::bench(args = NAMES)]
+    fn ebpf(bencher: Bencher<'_, '_>, name: &str) {
+        let (program, layout) = (program(source(name)), FrameLayout::new(512));
+        bencher.bench(|| generate(black_box(&program), layout, &Bare { frame: 3 }));
+    }
+}
+
+#[divan::bench(args = NAMES)]
+fn interpreter(bencher: Bencher<'_, '_>, name: &str) {
+    let program = program(source(name));
+    let (mut registers, mut variables) = (registers(), initial(&program));
+    let signals = signals();
+    bencher.bench_local(|| {
+        interp::run(
+            &program,
+            &mut registers,
+            &mut variables,
+            black_box(&signals),
+        )
     });
 }
 
-#[divan::bench(args = PROGRAMS.map(|(name, _)| name))]
-fn interpreter(bencher: Bencher<'_, '_>, name: &str) {
+#[divan::bench(args = NAMES)]
+fn native(bencher: Bencher<'_, '_>, name: &str) {
     let program = program(source(name));
-    let mut machine = Machine::new(&program, 0);
-    let input = Input {
-        signals: signals(),
-        cwnd: 14480,
-        rate: 0,
-        stage: None,
-    };
-    bencher.bench_local(|| machine.invoke(black_box(&input)));
+    let code = Code::compile(&program).unwrap_or_else(|why| panic!("{why}"));
+    let (mut registers, mut variables) = (registers(), initial(&program));
+    let signals = signals();
+    bencher.bench_local(|| code.run(&mut registers, &mut variables, black_box(&signals)));
 }
 
 /// Compare with `nothing`, a program that only returns: the rest is the kernel's loop.
-#[divan::bench(args = ["nothing", PROGRAMS[0].0, PROGRAMS[1].0], sample_size = 1)]
+#[divan::bench(args = ["nothing", NAMES[0], NAMES[1], NAMES[2]], sample_size = 1)]
 fn kernel(bencher: Bencher<'_, '_>, name: &str) {
     const REPEAT: u32 = 1_000_000;
     let layout = FrameLayout::new(8);

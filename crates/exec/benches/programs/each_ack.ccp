@@ -1,0 +1,5 @@
+(def (Report (volatile acked 0) (volatile lost 0)))
+(when true
+  (:= Report.acked (+ Report.acked Ack.bytes_acked))
+  (:= Report.lost (+ Report.lost Ack.lost_pkts_sample))
+  (report))

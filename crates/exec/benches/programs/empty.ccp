@@ -1,0 +1,2 @@
+(def (Report (acked 0)))
+(when false (report))
