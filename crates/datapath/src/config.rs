@@ -1,0 +1,69 @@
+//! What a datapath is told once.
+
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+
+use fairwater_lang::SignalSet;
+
+/// The highest [`Config::max_flows`]: libccp's dialect names slots below 2²⁰ (see
+/// [`fairwater_proto::ccp`]), of which the last is kept for probes.
+pub const MAX_FLOWS: u32 = (1 << 20) - 1;
+
+/// What a datapath is and how much it keeps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Its name, for people who watch the plane.
+    pub name: String,
+    /// The signals that the transport fills in. Programs that read others are refused (CCP §5.3).
+    pub signals: SignalSet,
+    /// Tells its successive lives apart. A new life has no flow of the former, so take a number
+    /// that changes with each start: the time of the start, for instance.
+    pub instance: u64,
+    /// What runs programs.
+    pub backend: Backend,
+    /// A plane that owes a sign of life for this long is silent, µs: its flows go on under the
+    /// fallback.
+    pub silence_us: u64,
+    /// The most flows at a time, at most [`MAX_FLOWS`].
+    pub max_flows: u32,
+    /// The most programs that one peer may have installed at a time.
+    pub max_programs: u32,
+    /// How many bytes of reports wait for one peer before new ones are dropped.
+    pub queue_bytes: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            name: "fairwater".to_owned(),
+            signals: SignalSet::ALL,
+            instance: 0,
+            backend: Backend::default(),
+            silence_us: 500_000,
+            max_flows: 1 << 17,
+            max_programs: 1024,
+            queue_bytes: 1 << 18,
+        }
+    }
+}
+
+/// What runs programs. All backends give the same results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Backend {
+    /// The reference interpreter, on any machine.
+    Interpreter,
+    /// Machine code. A program that cannot be compiled is interpreted and counted
+    /// ([`crate::Statistics::not_native`]).
+    #[cfg(feature = "native")]
+    Native,
+}
+
+impl Default for Backend {
+    /// The fastest there is.
+    fn default() -> Self {
+        #[cfg(feature = "native")]
+        return Self::Native;
+        #[cfg(not(feature = "native"))]
+        return Self::Interpreter;
+    }
+}

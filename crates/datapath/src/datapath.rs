@@ -1,0 +1,283 @@
+//! The datapath: its flows, its peers, and what an owner does with them.
+
+use alloc::collections::BTreeSet;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use fairwater_lang::MAX_RATE;
+use fairwater_proto::{Dialect, FlowId, FlowInfo, ccp, own};
+use thiserror::Error;
+
+use crate::config::MAX_FLOWS;
+use crate::flow::{Arrival, NO_PEER};
+use crate::peer::{Peer, Peers};
+use crate::slab::Flows;
+use crate::stage::Pool;
+use crate::{Config, Controls, FlowState, FlowView, PeerId, Statistics};
+
+/// There is no such flow: it was closed, or never started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Error)]
+#[error("there is no flow {}.{}", .0.slot, .0.generation)]
+pub struct UnknownFlow(pub FlowId);
+
+/// Why a flow was not started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// There is no such peer: it was removed.
+    #[error("there is no such peer")]
+    UnknownPeer,
+    /// [`Config::max_flows`] flows are open.
+    #[error("the datapath keeps no more than {0} flows")]
+    Full(u32),
+    /// The peer's dialect has no way to say the algorithm's name: it has a NUL, or more bytes
+    /// than [`own::MAX_NAME`] or [`ccp::MAX_NAME`].
+    #[error("the algorithm's name is too long, or has a NUL inside")]
+    Name,
+    /// The maximum segment size or the congestion window is 0.
+    #[error("the maximum segment size and the congestion window must be at least 1")]
+    Info,
+}
+
+/// Controls that cannot be in force.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Error)]
+pub enum ControlsError {
+    /// There is no such flow.
+    #[error(transparent)]
+    UnknownFlow(#[from] UnknownFlow),
+    /// cwnd is 0, or the rate above [`MAX_RATE`].
+    #[error("cwnd must be at least 1 and the rate at most {MAX_RATE} bytes/s")]
+    OutOfRange,
+}
+
+/// The flow runtime of one transport, sans I/O.
+///
+/// Flows and messages go in with the time; controls and packets come out. See the crate for how
+/// the calls fit together. All times are of one clock of the caller's, µs, that never goes back.
+#[derive(Debug)]
+pub struct Datapath {
+    pub(crate) config: Config,
+    pub(crate) flows: Flows,
+    /// By peer: when an invocation has to look after the peer, µs. Beside the flows it is all
+    /// that an invocation reads.
+    pub(crate) wake: Vec<u64>,
+    pub(crate) peers: Peers,
+    pub(crate) stages: Pool,
+    pub(crate) statistics: Statistics,
+    /// The latest time that is known, µs.
+    pub(crate) now_us: u64,
+    /// The peer whose turn it is to send.
+    pub(crate) turn: usize,
+    algorithms: BTreeSet<Arc<str>>,
+}
+
+impl Datapath {
+    /// A datapath without flows and peers. `config.max_flows` above [`MAX_FLOWS`] counts as that.
+    #[must_use]
+    pub fn new(mut config: Config) -> Self {
+        config.max_flows = config.max_flows.min(MAX_FLOWS);
+        Self {
+            config,
+            flows: Flows::default(),
+            wake: Vec::new(),
+            peers: Peers::default(),
+            stages: Pool::default(),
+            statistics: Statistics::default(),
+            now_us: 0,
+            turn: 0,
+            algorithms: BTreeSet::new(),
+        }
+    }
+
+    /// Takes in a plane that speaks `dialect`. A Hello (libccp: READY) is the first that
+    /// [`Datapath::poll_transmit`] has for it.
+    pub fn add_peer(&mut self, dialect: Dialect, now_us: u64) -> PeerId {
+        self.now_us = self.now_us.max(now_us);
+        let peer = self.peers.add(Peer::new(
+            dialect,
+            self.config.queue_bytes,
+            self.config.silence_us,
+            now_us,
+        ));
+        let index = peer.index as usize;
+        self.wake.resize(self.wake.len().max(index + 1), u64::MAX);
+        self.wake[index] = u64::MAX;
+        peer
+    }
+
+    /// Forgets a plane: its programs, and what was to be sent to it. Its flows go on under the
+    /// fallback for good. Takes time in the number of flows.
+    pub fn remove_peer(&mut self, peer: PeerId) {
+        if self.peers.remove(peer).is_none() {
+            return;
+        }
+        self.statistics.programs = self.count_programs();
+        for slot in 0..self.flows.hot.len() {
+            if self.flows.hot[slot].peer != peer.index {
+                continue;
+            }
+            if self.flows.cold[slot].is_open && self.flows.cold[slot].state.is_governable() {
+                self.flows.drop_program(slot, FlowState::Orphaned);
+            }
+            self.flows.hot[slot].peer = NO_PEER;
+            self.flows.cold[slot].news = crate::flow::News::default();
+            self.flows.cold[slot].links = crate::flow::Links::default();
+        }
+    }
+
+    /// The link to the peer was lost and made again: what was on its way is gone, and whoever is
+    /// at its other end may be another plane. It is greeted again, and all of its flows, which go
+    /// on under the fallback, are announced to it. Takes time in the number of flows.
+    pub fn reset_peer(&mut self, peer: PeerId, now_us: u64) {
+        let Some(index) = self.peers.index(peer) else {
+            return;
+        };
+        self.now_us = self.now_us.max(now_us);
+        if let Some(peer) = self.peers.at_mut(index) {
+            peer.outgoing.clear();
+        }
+        self.forget(index);
+        self.greet(index, now_us);
+    }
+
+    /// Starts a flow that asks the peer for an algorithm by name; empty for the peer's first. It
+    /// goes on under the fallback until the peer has chosen a program. `info.cwnd` is what the
+    /// transport enforces, with no rate.
+    ///
+    /// # Errors
+    /// See [`StartError`]; the datapath is then as before, and the transport governs the flow.
+    pub fn start(
+        &mut self,
+        peer: PeerId,
+        algorithm: &str,
+        info: &FlowInfo,
+    ) -> Result<FlowId, StartError> {
+        let index = self.peers.index(peer).ok_or(StartError::UnknownPeer)?;
+        let dialect = self.peers.at(index).map(|peer| peer.dialect);
+        let longest = match dialect.ok_or(StartError::UnknownPeer)? {
+            Dialect::Own => own::MAX_NAME,
+            Dialect::Ccp => ccp::MAX_NAME,
+        };
+        if algorithm.len() > longest || algorithm.contains('\0') {
+            return Err(StartError::Name);
+        }
+        if info.mss == 0 || info.cwnd == 0 {
+            return Err(StartError::Info);
+        }
+        let name = self.intern(algorithm);
+        let max = self.config.max_flows;
+        let slot = self
+            .flows
+            .open(max, peer.index, name, info)
+            .ok_or(StartError::Full(max))?;
+        self.now_us = self.now_us.max(info.now_us);
+        self.assign(slot, peer.index);
+        self.announce(slot, Arrival::Created);
+        Ok(self.flows.name(slot))
+    }
+
+    /// Gives the slot to a peer; what another one was still to be told of it is lost.
+    fn assign(&mut self, slot: usize, peer: u32) {
+        let former = core::mem::replace(&mut self.flows.hot[slot].peer, peer);
+        if former == peer {
+            return;
+        }
+        if let Some(former) = self.peers.at_mut(former as usize) {
+            former.news.remove(&mut self.flows.cold, slot);
+        }
+        let news = core::mem::take(&mut self.flows.cold[slot].news);
+        self.statistics.closes_lost += u64::from(news.closed.is_some());
+    }
+
+    /// Ends a flow.
+    ///
+    /// # Errors
+    /// There is no such flow.
+    pub fn close(&mut self, flow: FlowId) -> Result<(), UnknownFlow> {
+        let slot = self.flows.slot(flow).ok_or(UnknownFlow(flow))?;
+        self.flows.drop_program(slot, FlowState::Orphaned);
+        let news = &mut self.flows.cold[slot].news;
+        if news.known {
+            news.closed = Some(flow.generation);
+        }
+        news.known = false;
+        news.arrival = None;
+        news.fault = false;
+        self.list_news(slot);
+        self.flows.close(slot);
+        Ok(())
+    }
+
+    /// Tells what the transport enforces, when anything but [`Datapath::invoke`] has changed it:
+    /// a restart after idle, for instance. Programs see it at the next invocation.
+    ///
+    /// # Errors
+    /// There is no such flow, or the controls are out of range.
+    pub fn set_controls(&mut self, flow: FlowId, controls: Controls) -> Result<(), ControlsError> {
+        let slot = self.flows.slot(flow).ok_or(UnknownFlow(flow))?;
+        if controls.cwnd == 0 || controls.rate > MAX_RATE {
+            return Err(ControlsError::OutOfRange);
+        }
+        let registers = &mut self.flows.hot[slot].registers;
+        registers.cwnd = controls.cwnd;
+        registers.rate = controls.rate;
+        Ok(())
+    }
+
+    /// What is known of a flow.
+    #[must_use]
+    pub fn flow(&self, flow: FlowId) -> Option<FlowView<'_>> {
+        let slot = self.flows.slot(flow)?;
+        let (hot, cold) = (&self.flows.hot[slot], &self.flows.cold[slot]);
+        Some(FlowView {
+            flow,
+            peer: self.peers.id(hot.peer as usize),
+            algorithm: &cold.algorithm,
+            state: cold.state,
+            program: (cold.state == FlowState::Running).then_some(cold.number),
+            variables: &hot.variables,
+            controls: Controls {
+                cwnd: hot.registers.cwnd,
+                rate: hot.registers.rate,
+            },
+            is_staged: cold.stage.is_some(),
+            is_announced: cold.news.known,
+            info: &cold.info,
+        })
+    }
+
+    /// The flows, by slot.
+    pub fn flows(&self) -> impl Iterator<Item = FlowId> + '_ {
+        (0..self.flows.hot.len())
+            .filter(|slot| self.flows.cold[*slot].is_open)
+            .map(|slot| self.flows.name(slot))
+    }
+
+    /// Counts.
+    #[must_use]
+    pub fn statistics(&self) -> Statistics {
+        Statistics {
+            flows: self.flows.len(),
+            ..self.statistics
+        }
+    }
+
+    pub(crate) fn count_programs(&self) -> u32 {
+        let programs: usize = self.peers.iter().map(|peer| peer.programs.len()).sum();
+        u32::try_from(programs).unwrap_or(u32::MAX)
+    }
+
+    /// One copy of each algorithm's name; those of no flow are forgotten now and then.
+    fn intern(&mut self, name: &str) -> Arc<str> {
+        const MANY: usize = 64;
+        if let Some(known) = self.algorithms.get(name) {
+            return Arc::clone(known);
+        }
+        if self.algorithms.len() >= MANY {
+            self.algorithms.retain(|name| Arc::strong_count(name) > 1);
+        }
+        let name: Arc<str> = name.into();
+        self.algorithms.insert(Arc::clone(&name));
+        name
+    }
+}

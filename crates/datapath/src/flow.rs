@@ -1,0 +1,135 @@
+//! One flow: what each ACK touches, and the rest.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+
+use fairwater_exec::frame::Fault;
+use fairwater_exec::invocation::Registers;
+use fairwater_proto::{FlowId, FlowInfo};
+
+use crate::PeerId;
+use crate::fallback::Reno;
+use crate::program::Compiled;
+use crate::stage::Stage;
+
+/// What a transport is to enforce.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Controls {
+    /// The congestion window, bytes; at least 1.
+    pub cwnd: u64,
+    /// The pacing rate, bytes/s; 0 is none: the window alone governs.
+    pub rate: u64,
+}
+
+/// What governs a flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum FlowState {
+    /// The fallback, until the plane has chosen a program.
+    Waiting,
+    /// A program.
+    Running,
+    /// The fallback, because the plane is silent. When it speaks again, the flow's next ACK
+    /// resumes it.
+    Silent,
+    /// The fallback, for good: its program or plane set controls that cannot be applied.
+    Faulted(Fault),
+    /// The fallback, for good: the plane withdrew it.
+    Withdrawn,
+    /// The fallback, for good: its peer was removed.
+    Orphaned,
+}
+
+impl FlowState {
+    /// Whether the plane may still choose a program.
+    pub(crate) const fn is_governable(self) -> bool {
+        matches!(self, Self::Waiting | Self::Running | Self::Silent)
+    }
+}
+
+/// What is known of a flow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FlowView<'a> {
+    /// Its name.
+    pub flow: FlowId,
+    /// Its peer; `None` when that was removed.
+    pub peer: Option<PeerId>,
+    /// The algorithm that it asked for.
+    pub algorithm: &'a str,
+    /// What governs it.
+    pub state: FlowState,
+    /// The number of the program that runs.
+    pub program: Option<u32>,
+    /// The program's variables, in the order of `fairwater_lang::Program::variables`.
+    pub variables: &'a [u64],
+    /// What is in force.
+    pub controls: Controls,
+    /// Whether commands wait for the next invocation.
+    pub is_staged: bool,
+    /// Whether the plane has been told of the flow.
+    pub is_announced: bool,
+    /// What was known when it started; `srtt_us` is kept up to date at each report, and at each
+    /// ACK under the fallback.
+    pub info: &'a FlowInfo,
+}
+
+/// The peer of a flow that has none.
+pub(crate) const NO_PEER: u32 = u32::MAX;
+
+/// What each invocation touches: one cache line.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(crate) struct Hot {
+    pub(crate) registers: Registers,
+    /// There is one when the state is [`FlowState::Running`] and only then.
+    pub(crate) program: Option<Arc<Compiled>>,
+    pub(crate) variables: Box<[u64]>,
+    pub(crate) generation: u32,
+    /// Index of the peer.
+    pub(crate) peer: u32,
+    /// The next invocation has more to do than to run the program: there is none, or a stage.
+    pub(crate) attention: bool,
+}
+
+const _: () = assert!(size_of::<Hot>() == 64);
+
+/// The rest.
+#[derive(Debug)]
+pub(crate) struct Cold {
+    pub(crate) state: FlowState,
+    pub(crate) stage: Option<Box<Stage>>,
+    /// The number of the program that runs.
+    pub(crate) number: u32,
+    pub(crate) algorithm: Arc<str>,
+    pub(crate) info: FlowInfo,
+    /// The fallback's state while it governs; `None` before its first ACK after a program.
+    pub(crate) reno: Option<Reno>,
+    /// Whether the slot has a flow now.
+    pub(crate) is_open: bool,
+    pub(crate) news: News,
+    pub(crate) links: Links,
+}
+
+/// What the peer is still to be told of a flow, or of the one that had its slot before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct News {
+    /// The peer was told that the flow is there.
+    pub(crate) known: bool,
+    pub(crate) arrival: Option<Arrival>,
+    pub(crate) fault: bool,
+    /// The generation of the flow that ended.
+    pub(crate) closed: Option<u32>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    Created,
+    Resumed,
+}
+
+/// Neighbours in the peer's list of flows of which there is news.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Links {
+    pub(crate) listed: bool,
+    pub(crate) previous: Option<u32>,
+    pub(crate) next: Option<u32>,
+}

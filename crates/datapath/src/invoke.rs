@@ -1,0 +1,245 @@
+//! One invocation: what happens at each ACK.
+
+use core::mem;
+
+use fairwater_exec::frame::Fault;
+use fairwater_exec::invocation::control_fault;
+use fairwater_lang::Signal;
+use fairwater_proto::{Dialect, FlowId, ToPlane};
+
+use crate::fallback::{Path, Reno};
+use crate::flow::Arrival;
+use crate::peer::Liveness;
+use crate::{Controls, Datapath, FlowState, UnknownFlow};
+
+type Signals = [u64; Signal::ALL.len()];
+
+impl Datapath {
+    /// Runs the flow's program, or the fallback, on the signals of an ACK or of a retransmission
+    /// timeout, by [`Signal`] index. `Ack.now` is the datapath's time, µs; `Flow.was_timeout` is
+    /// 0 or 1; a missing RTT sample is [`u64::MAX`]. Signals that [`crate::Config::signals`] does
+    /// not have are not read.
+    ///
+    /// Returns what the transport is to enforce from now on, when that has changed.
+    ///
+    /// # Errors
+    /// There is no such flow.
+    #[inline]
+    pub fn invoke(
+        &mut self,
+        flow: FlowId,
+        signals: &Signals,
+    ) -> Result<Option<Controls>, UnknownFlow> {
+        let slot = flow.slot as usize;
+        let Some(hot) = self.flows.hot.get_mut(slot) else {
+            return Err(UnknownFlow(flow));
+        };
+        if hot.generation != flow.generation {
+            return Err(UnknownFlow(flow));
+        }
+        // A peer's entry of `wake` says when an invocation has to look after the peer.
+        let wake = self.wake.get(hot.peer as usize);
+        let calm = !hot.attention && wake.is_some_and(|at| signals[Signal::Now as usize] < *at);
+        if !calm {
+            return self.invoke_attentively(flow, signals);
+        }
+        Ok(self.run(slot, signals))
+    }
+
+    /// Runs the flow's program.
+    #[inline]
+    fn run(&mut self, slot: usize, signals: &Signals) -> Option<Controls> {
+        let hot = &mut self.flows.hot[slot];
+        let before = (hot.registers.cwnd, hot.registers.rate);
+        let program = hot.program.as_deref()?;
+        let reported = program.run(&mut hot.registers, &mut hot.variables, signals);
+        let changed = before != (hot.registers.cwnd, hot.registers.rate);
+        if !(changed || reported) {
+            return None;
+        }
+        self.settle(slot, before, reported, signals)
+    }
+
+    /// Judges what the invocation set, and sends the report.
+    fn settle(
+        &mut self,
+        slot: usize,
+        before: (u64, u64),
+        reported: bool,
+        signals: &Signals,
+    ) -> Option<Controls> {
+        let registers = &mut self.flows.hot[slot].registers;
+        if let Some(fault) = control_fault(before, registers) {
+            (registers.cwnd, registers.rate) = before;
+            self.fault(slot, fault);
+            return self.fall_back(slot, before, signals);
+        }
+        if reported {
+            self.report(slot, signals);
+        }
+        self.changed(slot, before)
+    }
+
+    /// What is in force, if that is news to the transport.
+    fn changed(&self, slot: usize, before: (u64, u64)) -> Option<Controls> {
+        let registers = &self.flows.hot[slot].registers;
+        let now = (registers.cwnd, registers.rate);
+        (now != before).then_some(Controls {
+            cwnd: now.0,
+            rate: now.1,
+        })
+    }
+
+    /// An invocation that may have more to do than to run the program.
+    #[cold]
+    fn invoke_attentively(
+        &mut self,
+        flow: FlowId,
+        signals: &Signals,
+    ) -> Result<Option<Controls>, UnknownFlow> {
+        let slot = self.flows.slot(flow).ok_or(UnknownFlow(flow))?;
+        let now_us = signals[Signal::Now as usize];
+        self.now_us = self.now_us.max(now_us);
+        let registers = &self.flows.hot[slot].registers;
+        let before = (registers.cwnd, registers.rate);
+        if self.flows.cold[slot].state.is_governable() {
+            self.attend_to_plane(slot, now_us);
+            if self.is_staged(slot) {
+                self.apply_stage(slot, now_us);
+            }
+        }
+        if self.flows.cold[slot].state != FlowState::Running {
+            return Ok(self.fall_back(slot, before, signals));
+        }
+        let hot = &mut self.flows.hot[slot];
+        let reported = hot
+            .program
+            .as_deref()
+            .is_some_and(|p| p.run(&mut hot.registers, &mut hot.variables, signals));
+        Ok(self.settle(slot, before, reported, signals))
+    }
+
+    /// Follows the plane from alive to silent and back.
+    fn attend_to_plane(&mut self, slot: usize, now_us: u64) {
+        let peer = self.flows.hot[slot].peer as usize;
+        self.check_silence(peer, now_us);
+        let is_silent = self.is_silent(peer);
+        let cold = &mut self.flows.cold[slot];
+        match cold.state {
+            FlowState::Running | FlowState::Waiting if is_silent && cold.news.known => {
+                if cold.state == FlowState::Running {
+                    self.statistics.fallbacks += 1;
+                }
+                self.flows.drop_program(slot, FlowState::Silent);
+            }
+            FlowState::Silent if !is_silent => {
+                cold.state = FlowState::Waiting;
+                self.announce(slot, Arrival::Resumed);
+            }
+            _ => {}
+        }
+    }
+
+    fn is_silent(&self, peer: usize) -> bool {
+        let peer = self.peers.at(peer);
+        peer.is_none_or(|peer| peer.liveness == Liveness::Silent)
+    }
+
+    fn is_staged(&self, slot: usize) -> bool {
+        self.flows.cold[slot].stage.is_some()
+    }
+
+    /// Steps 2 of an invocation (`fairwater_lang::Program`'s module).
+    fn apply_stage(&mut self, slot: usize, now_us: u64) {
+        let hot = &mut self.flows.hot[slot];
+        let cold = &mut self.flows.cold[slot];
+        let Some(mut stage) = cold.stage.take() else {
+            return;
+        };
+        if let Some(to) = stage.switch.take() {
+            to.program.initialize(&mut hot.variables);
+            hot.registers.timer_zero = now_us;
+            hot.program = Some(to.program);
+            cold.number = to.number;
+            cold.state = FlowState::Running;
+            cold.reno = None;
+        }
+        stage.apply(&mut hot.registers, &mut hot.variables);
+        hot.attention = hot.program.is_none();
+        self.stages.put(stage);
+    }
+
+    /// Runs the fallback. `before` is what the transport enforces.
+    fn fall_back(
+        &mut self,
+        slot: usize,
+        before: (u64, u64),
+        signals: &Signals,
+    ) -> Option<Controls> {
+        let hot = &mut self.flows.hot[slot];
+        let cold = &mut self.flows.cold[slot];
+        let path = Path {
+            mss: u64::from(cold.info.mss),
+            available: self.config.signals,
+            signals,
+        };
+        let (mut reno, cwnd) = match cold.reno.take() {
+            Some(reno) => (reno, hot.registers.cwnd),
+            None => Reno::take_over(hot.registers.cwnd, &path),
+        };
+        hot.registers.cwnd = reno.on_signals(cwnd, &path);
+        hot.registers.rate = 0;
+        cold.reno = Some(reno);
+        self.measure_rtt(slot, signals);
+        self.changed(slot, before)
+    }
+
+    /// Stops the flow's program for good.
+    fn fault(&mut self, slot: usize, fault: Fault) {
+        self.statistics.faults += 1;
+        self.flows.drop_program(slot, FlowState::Faulted(fault));
+        self.flows.cold[slot].news.fault = true;
+        self.list_news(slot);
+    }
+
+    /// Writes a report into what goes to the peer. Whatever becomes of it, the volatile variables
+    /// take their initial values again: what a program computes does not depend on the link.
+    fn report(&mut self, slot: usize, signals: &Signals) {
+        self.measure_rtt(slot, signals);
+        let now_us = signals[Signal::Now as usize];
+        let flow = self.flows.name(slot);
+        let hot = &mut self.flows.hot[slot];
+        let Some(program) = hot.program.as_deref() else {
+            return;
+        };
+        if let Some(peer) = self.peers.at_mut(hot.peer as usize) {
+            let message = ToPlane::Reported {
+                flow,
+                program: self.flows.cold[slot].number,
+                time_us: Some(now_us),
+                cwnd: hot.registers.cwnd,
+                rate: hot.registers.rate,
+                fields: program.report(&hot.variables).into(),
+            };
+            self.statistics
+                .count_report(peer.outgoing.push(peer.dialect, &message));
+            if peer.dialect == Dialect::Ccp {
+                peer.expect_answer(&mut self.wake[hot.peer as usize], now_us);
+            }
+        }
+        program.reset_volatile(&mut hot.variables);
+    }
+
+    /// RFC 6298 §2: SRTT by a gain of 1/8.
+    fn measure_rtt(&mut self, slot: usize, signals: &Signals) {
+        let sample = signals[Signal::RttSampleUs as usize];
+        if !self.config.signals.contains(Signal::RttSampleUs) || sample == u64::MAX || sample == 0 {
+            return;
+        }
+        let srtt = &mut self.flows.cold[slot].info.srtt_us;
+        *srtt = match mem::take(srtt) {
+            0 => sample,
+            old => old - old / 8 + sample / 8,
+        };
+    }
+}

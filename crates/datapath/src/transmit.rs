@@ -1,0 +1,224 @@
+//! What goes to peers, and in which order.
+//!
+//! Reports are queued as they are made, up to a bound. What must not be lost is kept as a mark in
+//! the flow that it is about and becomes a message when there is room for it: behind the
+//! reports that were made before it, never more than a few at a time.
+
+use fairwater_proto::{Dialect, FlowId, FlowInfo, Hello, ToPlane};
+
+use crate::flow::Arrival;
+use crate::outgoing::NotQueued;
+use crate::peer::{Peer, Probe};
+use crate::{Datapath, FlowState, PeerId, Statistics};
+
+/// A packet should have room for any one message but the largest reports, bytes.
+pub const MIN_PACKET: usize = 512;
+
+impl Datapath {
+    /// The next packet for a peer: whole messages, at most `max_bytes` of them (no less than
+    /// [`MIN_PACKET`]; larger reports are dropped and counted). In libccp's dialect a packet is
+    /// one message. The peers take turns. `None` when nothing is to be sent.
+    pub fn poll_transmit(&mut self, max_bytes: usize) -> Option<(PeerId, &[u8])> {
+        let peers = self.peers.len();
+        for step in 0..peers {
+            let index = (self.turn + step) % peers;
+            let length = self.take_packet(index, max_bytes);
+            if length > 0 {
+                self.turn = index + 1;
+                let packet = self.peers.at(index)?.outgoing.taken(length);
+                return Some((self.peers.id(index)?, packet));
+            }
+        }
+        None
+    }
+
+    /// The next packet for that peer, likewise: for a caller whose link to another peer is full.
+    pub fn poll_transmit_to(&mut self, peer: PeerId, max_bytes: usize) -> Option<&[u8]> {
+        let index = self.peers.index(peer)?;
+        let length = self.take_packet(index, max_bytes);
+        let packet = self.peers.at(index)?.outgoing.taken(length);
+        (length > 0).then_some(packet)
+    }
+
+    fn take_packet(&mut self, index: usize, max_bytes: usize) -> usize {
+        self.write_news(index, max_bytes);
+        let Some(peer) = self.peers.at_mut(index) else {
+            return 0;
+        };
+        let (length, dropped) = peer.outgoing.take(max_bytes, peer.dialect);
+        self.statistics.unsendable += dropped;
+        length
+    }
+
+    /// Notes that the peer is to be told of the flow.
+    pub(crate) fn announce(&mut self, slot: usize, arrival: Arrival) {
+        self.flows.cold[slot].news.arrival = Some(arrival);
+        self.list_news(slot);
+    }
+
+    pub(crate) fn list_news(&mut self, slot: usize) {
+        let peer = self.flows.hot[slot].peer as usize;
+        if let Some(peer) = self.peers.at_mut(peer) {
+            peer.news.push(&mut self.flows.cold, slot);
+        }
+    }
+
+    /// Turns marks into messages until about a packet of them waits.
+    fn write_news(&mut self, index: usize, max_bytes: usize) {
+        let Some(peer) = self.peers.at_mut(index) else {
+            return;
+        };
+        if !peer.write_own_news(&self.config, &mut self.statistics) {
+            return;
+        }
+        // At least one, so that reports never crowd news out. What lies behind a packet's worth
+        // would only wait longer, and a flow may end by then.
+        while let Some(slot) = self.first_news(index) {
+            if !self.write_flow_news(index, slot) {
+                return;
+            }
+            let Some(peer) = self.peers.at_mut(index) else {
+                return;
+            };
+            peer.news.remove(&mut self.flows.cold, slot);
+            if peer.outgoing.waiting() >= max_bytes {
+                return;
+            }
+        }
+    }
+
+    fn first_news(&self, index: usize) -> Option<usize> {
+        let first = self.peers.at(index)?.news.first()?;
+        Some(first as usize)
+    }
+
+    /// Writes what is to be told of the slot; whether there was room for all of it.
+    fn write_flow_news(&mut self, index: usize, slot: usize) -> bool {
+        let Some(peer) = self.peers.at_mut(index) else {
+            return false;
+        };
+        let hot = &self.flows.hot[slot];
+        let cold = &mut self.flows.cold[slot];
+        let flow = FlowId {
+            slot: u32::try_from(slot).unwrap_or(u32::MAX),
+            generation: hot.generation,
+        };
+        if let Some(generation) = cold.news.closed {
+            let flow = FlowId { generation, ..flow };
+            if !peer.tell(&ToPlane::Closed { flow }, &mut self.statistics) {
+                return false;
+            }
+            cold.news.closed = None;
+        }
+        if let Some(arrival) = cold.news.arrival {
+            let info = FlowInfo {
+                cwnd: hot.registers.cwnd,
+                now_us: self.now_us.max(cold.info.now_us),
+                ..cold.info.clone()
+            };
+            let algorithm = &cold.algorithm;
+            let message = match arrival {
+                Arrival::Created => ToPlane::Created {
+                    flow,
+                    algorithm,
+                    info,
+                },
+                Arrival::Resumed => ToPlane::Resumed {
+                    flow,
+                    algorithm,
+                    info,
+                },
+            };
+            if !peer.tell(&message, &mut self.statistics) {
+                return false;
+            }
+            cold.news.arrival = None;
+            cold.news.known = true;
+            if peer.dialect == Dialect::Ccp {
+                peer.expect_answer(&mut self.wake[index], self.now_us);
+            }
+        }
+        if cold.news.fault {
+            let fault = match cold.state {
+                FlowState::Faulted(fault) => fault as u32,
+                _ => 0,
+            };
+            if !peer.tell(&ToPlane::Faulted { flow, fault }, &mut self.statistics) {
+                return false;
+            }
+            cold.news.fault = false;
+            // In libccp's dialect a fault is the flow's end.
+            cold.news.known = peer.dialect == Dialect::Own;
+        }
+        true
+    }
+}
+
+impl Peer {
+    /// Writes what is to be said of the datapath itself; whether there was room for all of it.
+    fn write_own_news(&mut self, config: &crate::Config, counts: &mut Statistics) -> bool {
+        if self.hello {
+            let hello = ToPlane::Hello(Hello {
+                name: &config.name,
+                instance: config.instance,
+                signals: config.signals,
+                max_programs: config.max_programs,
+            });
+            if !self.tell(&hello, counts) {
+                return false;
+            }
+            self.hello = false;
+        }
+        let flow = FlowId {
+            slot: config.max_flows,
+            generation: self.probe_generation,
+        };
+        match self.probe {
+            Probe::Due => {
+                let created = ToPlane::Created {
+                    flow,
+                    algorithm: "",
+                    info: no_flow(),
+                };
+                if !self.tell(&created, counts) {
+                    return false;
+                }
+                self.probe = Probe::Sent;
+            }
+            Probe::Over => {
+                if !self.tell(&ToPlane::Closed { flow }, counts) {
+                    return false;
+                }
+                self.probe = Probe::None;
+            }
+            Probe::None | Probe::Sent => {}
+        }
+        true
+    }
+
+    /// Queues a message that must not be lost; `false` when there is no room. One that the
+    /// dialect cannot say is counted and done with.
+    fn tell(&mut self, message: &ToPlane<'_>, counts: &mut Statistics) -> bool {
+        match self.outgoing.push_control(self.dialect, message) {
+            Ok(()) => true,
+            Err(NotQueued::Full) => false,
+            Err(NotQueued::Inexpressible) => {
+                counts.unsendable += 1;
+                true
+            }
+        }
+    }
+}
+
+/// The flow of a probe: it has no addresses and carries nothing.
+fn no_flow() -> FlowInfo {
+    let nowhere = core::net::SocketAddr::from(([0, 0, 0, 0], 0));
+    FlowInfo {
+        local: nowhere,
+        remote: nowhere,
+        mss: 1460,
+        cwnd: 14_600,
+        srtt_us: 0,
+        now_us: 0,
+    }
+}
