@@ -34,6 +34,8 @@ mod dialect;
 mod error;
 mod fixed;
 mod flow;
+#[cfg(feature = "std")]
+pub mod link;
 mod message;
 pub mod own;
 mod values;

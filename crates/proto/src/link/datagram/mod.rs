@@ -1,0 +1,20 @@
+//! Unix datagrams, as CCP uses them: the agent has one socket at a path, `/tmp/ccp/portus` by
+//! CCP's convention, each datapath has its own, and replies go to the path that a packet came
+//! from.
+//!
+//! A socket's queue holds 10 packets unless `net.unix.max_dgram_qlen` says more, so that
+//! [`LinkError::WouldBlock`](super::LinkError::WouldBlock) is ordinary here. portus reads packets
+//! of up to 1,024 bytes, libccp's examples of up to 32,678.
+
+mod agent;
+mod batch;
+mod datapath;
+mod peer;
+
+pub use agent::{Address, Agent};
+pub use batch::Batch;
+pub use datapath::Datapath;
+pub use peer::Peer;
+
+/// Where CCP's agent is by convention.
+pub const CCP_AGENT: &str = "/tmp/ccp/portus";

@@ -1,0 +1,125 @@
+//! Waiting for any of several links.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::io::Errno;
+
+/// When a file descriptor says that something is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trigger {
+    /// As long as there is.
+    Level,
+    /// Each time it is signalled anew: the descriptor is not to be read.
+    Edge,
+}
+
+/// A file descriptor to wait on.
+#[derive(Debug, Clone, Copy)]
+pub struct Source<'a> {
+    /// It becomes readable, or is hung up.
+    pub fd: BorrowedFd<'a>,
+    /// When it says so.
+    pub trigger: Trigger,
+}
+
+/// What can be waited for.
+pub trait Pollable {
+    /// Its file descriptors: none for what cannot be waited for.
+    fn sources(&self) -> [Option<Source<'_>>; 2];
+}
+
+impl Pollable for BorrowedFd<'_> {
+    fn sources(&self) -> [Option<Source<'_>>; 2] {
+        level(*self)
+    }
+}
+
+/// One descriptor that is readable as long as something is there.
+pub(super) fn level(fd: BorrowedFd<'_>) -> [Option<Source<'_>>; 2] {
+    let trigger = Trigger::Level;
+    [Some(Source { fd, trigger }), None]
+}
+
+/// Waits for any of several links (epoll). It can itself be waited on as a file descriptor, by
+/// level.
+pub struct Poller {
+    epoll: OwnedFd,
+    events: Vec<epoll::Event>,
+}
+
+impl Poller {
+    /// The most tokens of one wait; the others come with the next.
+    const EVENTS: usize = 256;
+
+    /// A poller that waits for nothing yet.
+    ///
+    /// # Errors
+    /// Of the system: too many open files.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self {
+            epoll: epoll::create(CreateFlags::CLOEXEC)?,
+            events: Vec::with_capacity(Self::EVENTS),
+        })
+    }
+
+    /// Waits for this one too, and tells its `token`.
+    ///
+    /// # Errors
+    /// Of the system: no memory, or it is there already.
+    pub fn add(&self, what: &(impl Pollable + ?Sized), token: u64) -> io::Result<()> {
+        for Source { fd, trigger } in what.sources().into_iter().flatten() {
+            let flags = match trigger {
+                Trigger::Level => EventFlags::IN,
+                Trigger::Edge => EventFlags::IN | EventFlags::ET,
+            };
+            epoll::add(&self.epoll, fd, EventData::new_u64(token), flags)?;
+        }
+        Ok(())
+    }
+
+    /// Waits for this one no more. Must be called before a link is dropped: its peer may hold
+    /// the same file open and could signal it for ever.
+    ///
+    /// # Errors
+    /// Of the system: it was not there.
+    pub fn remove(&self, what: &(impl Pollable + ?Sized)) -> io::Result<()> {
+        for Source { fd, .. } in what.sources().into_iter().flatten() {
+            epoll::delete(&self.epoll, fd)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until something is there, for ever without a timeout, and returns the tokens; none
+    /// after the timeout or a signal. A token may come twice.
+    ///
+    /// # Errors
+    /// Of the system, none of which are to be expected.
+    pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<impl Iterator<Item = u64>> {
+        self.events.clear();
+        let timeout = timeout.map(|t| Timespec {
+            tv_sec: i64::try_from(t.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: t.subsec_nanos().into(),
+        });
+        let events = rustix::buffer::spare_capacity(&mut self.events);
+        match epoll::wait(&self.epoll, events, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(self.events.iter().map(|event| event.data.u64())),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+}
+
+impl AsFd for Poller {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+}
+
+impl std::fmt::Debug for Poller {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Poller").field(&self.epoll).finish()
+    }
+}

@@ -1,0 +1,210 @@
+//! Unix datagrams.
+
+use std::os::unix::net::UnixDatagram;
+
+use fairwater_proto::link::datagram::{Address, Agent, Batch, Datapath};
+use fairwater_proto::link::{Link, LinkError, MAX_PACKET, Poller};
+use tempfile::tempdir;
+
+use crate::support::{LONG, packet, wait_for};
+
+/// The packets of a batch, and whether each sender can be answered.
+fn received(agent: &mut Agent, batch: &mut Batch) -> Vec<(Option<Address>, Option<Vec<u8>>)> {
+    let batch = agent.receive(batch).unwrap();
+    assert_eq!(batch.is_empty(), batch.iter().len() == 0);
+    batch
+        .iter()
+        .map(|(from, bytes)| (from.cloned(), bytes.map(<[u8]>::to_vec)))
+        .collect()
+}
+
+#[test]
+fn an_agent_hears_many_and_answers_each() {
+    let directory = tempdir().unwrap();
+    let path = directory.path().join("ccp/agent");
+    let mut agent = Agent::bind(&path).unwrap();
+    assert_eq!(agent.path(), path);
+    let mut batch = Batch::new(8, MAX_PACKET);
+    assert_eq!(received(&mut agent, &mut batch), []);
+
+    let mut datapaths: Vec<_> = (0..5)
+        .map(|i| Datapath::bind(directory.path().join(format!("dp{i}")), &path).unwrap())
+        .collect();
+    for (i, datapath) in datapaths.iter_mut().enumerate() {
+        datapath.send(&packet(i, 96 + i)).unwrap();
+    }
+    let packets = received(&mut agent, &mut batch);
+    assert_eq!(packets.len(), 5);
+    for (i, (from, bytes)) in packets.iter().enumerate() {
+        assert_eq!(bytes.as_ref(), Some(&packet(i, 96 + i)));
+        let from = from.as_ref().unwrap();
+        let own = directory.path().join(format!("dp{i}"));
+        assert_eq!(*from, Address::new(&own).unwrap());
+        assert_eq!(from.to_string(), own.to_str().unwrap());
+        agent
+            .peer(from)
+            .unwrap()
+            .send(&packet(100 + i, 20))
+            .unwrap();
+    }
+    for (i, datapath) in datapaths.iter_mut().enumerate() {
+        assert_eq!(wait_for(datapath), packet(100 + i, 20));
+    }
+    datapaths[0].send(&packet(9, MAX_PACKET)).unwrap();
+    let packets = received(&mut agent, &mut batch);
+    assert_eq!(packets[0].1.as_ref(), Some(&packet(9, MAX_PACKET)));
+}
+
+#[test]
+fn a_burst_comes_in_batches_and_goes_until_the_queue_is_full() {
+    let directory = tempdir().unwrap();
+    let path = directory.path().join("agent");
+    let mut agent = Agent::bind(&path).unwrap();
+    let own = directory.path().join("dp");
+    let mut datapath = Datapath::bind(&own, &path).unwrap();
+    let mut sent = 0;
+    let full = loop {
+        match datapath.send(&packet(sent, 16)) {
+            Ok(()) => sent += 1,
+            Err(why) => break why,
+        }
+    };
+    assert_eq!(full, LinkError::WouldBlock);
+    let mut batch = Batch::new(4, 64);
+    let mut next = 0;
+    loop {
+        let packets = received(&mut agent, &mut batch);
+        if packets.is_empty() {
+            break;
+        }
+        assert!(packets.len() == 4 || next + packets.len() == sent);
+        for (_, bytes) in packets {
+            assert_eq!(bytes, Some(packet(next, 16)));
+            next += 1;
+        }
+    }
+    assert_eq!(next, sent);
+
+    // The other way, until nothing more goes.
+    let mut peer = agent.peer(&Address::new(&own).unwrap()).unwrap();
+    let packets: Vec<_> = (0..64).map(|i| packet(i, 16)).collect();
+    let mut sent = 0;
+    let full = loop {
+        let rest = packets[sent % 64..].iter().map(Vec::as_slice);
+        match peer.send_many(rest) {
+            Ok(count) => {
+                assert!(count > 0);
+                sent += count;
+            }
+            Err(why) => break why,
+        }
+    };
+    assert_eq!(full, LinkError::WouldBlock);
+    assert_eq!(peer.send(b"one more"), Err(LinkError::WouldBlock));
+    for i in 0..sent {
+        let mut buffer = [0; 64];
+        let length = datapath.receive(&mut buffer).unwrap();
+        assert_eq!(buffer[..length], packets[i % 64]);
+    }
+    let long = vec![0; MAX_PACKET + 1];
+    assert_eq!(peer.send_many([&long[..]]), Err(LinkError::TooLong));
+    assert_eq!(peer.send_many([b"x", &long[..]]), Ok(1));
+    assert_eq!(peer.send_many([]), Ok(0));
+}
+
+#[test]
+fn one_who_does_not_read_delays_no_other() {
+    let directory = tempdir().unwrap();
+    let agent = Agent::bind(directory.path().join("agent")).unwrap();
+    let own = |name: &str| directory.path().join(name);
+    let peer = |name: &str| agent.peer(&Address::new(own(name)).unwrap()).unwrap();
+    let _deaf = Datapath::bind(own("deaf"), agent.path()).unwrap();
+    let mut other = Datapath::bind(own("other"), agent.path()).unwrap();
+    let connected = UnixDatagram::bind(own("connected")).unwrap();
+    connected.connect(agent.path()).unwrap();
+    let mut deaf = peer("deaf");
+    while deaf.send(&packet(1, 20_000)) != Err(LinkError::WouldBlock) {}
+    peer("other").send(b"!").unwrap();
+    assert_eq!(wait_for(&mut other), b"!");
+
+    // Nor does one that hears the agent's own socket alone.
+    let mut sent = 0;
+    while peer("connected").send(b"?").is_ok() {
+        sent += 1;
+    }
+    peer("other").send(b"!").unwrap();
+    assert_eq!(wait_for(&mut other), b"!");
+    for _ in 0..sent {
+        assert_eq!(connected.recv(&mut [0; 8]).unwrap(), 1);
+    }
+}
+
+#[test]
+fn odd_senders_are_told_apart() {
+    let directory = tempdir().unwrap();
+    let mut agent = Agent::bind(directory.path().join("agent")).unwrap();
+    let mut poller = Poller::new().unwrap();
+    poller.add(&agent, 3).unwrap();
+    let unnamed = UnixDatagram::unbound().unwrap();
+    unnamed.send_to(b"who am I", agent.path()).unwrap();
+    unnamed.send_to(b"", agent.path()).unwrap();
+    unnamed.send_to(&[0; 65], agent.path()).unwrap();
+    assert_eq!(poller.wait(Some(LONG)).unwrap().collect::<Vec<_>>(), [3]);
+    let packets = received(&mut agent, &mut Batch::new(8, 64));
+    let expected = [
+        (None, Some(b"who am I".to_vec())),
+        (None, Some(vec![])),
+        (None, None),
+    ];
+    assert_eq!(packets, expected);
+}
+
+#[test]
+fn each_finds_the_other_after_a_restart() {
+    let directory = tempdir().unwrap();
+    let path = directory.path().join("agent");
+    let own = directory.path().join("dp");
+    let address = Address::new(&own).unwrap();
+    let mut datapath = Datapath::bind(&own, &path).unwrap();
+    assert_eq!(datapath.send(b"there?"), Err(LinkError::Gone));
+    for _ in 0..2 {
+        let mut agent = Agent::bind(&path).unwrap();
+        datapath.send(b"there?").unwrap();
+        let packets = received(&mut agent, &mut Batch::new(8, 64));
+        assert_eq!(packets, [(Some(address.clone()), Some(b"there?".to_vec()))]);
+        let mut peer = agent.peer(&address).unwrap();
+        assert_eq!(*peer.address(), address);
+        peer.send(b"yes").unwrap();
+        assert_eq!(wait_for(&mut datapath), b"yes");
+        drop(agent);
+        assert_eq!(datapath.send(b"there?"), Err(LinkError::Gone));
+
+        drop(datapath);
+        assert!(!own.exists());
+        assert_eq!(peer.send(b"bye"), Err(LinkError::Gone));
+        datapath = Datapath::bind(&own, &path).unwrap();
+        peer.send(b"again").unwrap();
+        assert_eq!(wait_for(&mut datapath), b"again");
+    }
+}
+
+#[test]
+fn a_path_left_behind_is_replaced_and_one_in_use_is_not() {
+    let directory = tempdir().unwrap();
+    let path = directory.path().join("agent");
+    drop(UnixDatagram::bind(&path).unwrap());
+    assert!(path.exists());
+    let agent = Agent::bind(&path).unwrap();
+    let in_use = Agent::bind(&path).unwrap_err();
+    assert_eq!(in_use.kind(), std::io::ErrorKind::AddrInUse);
+    UnixDatagram::unbound()
+        .unwrap()
+        .send_to(b"", &path)
+        .unwrap();
+
+    // What another put in its place stays.
+    std::fs::remove_file(&path).unwrap();
+    let _other = UnixDatagram::bind(&path).unwrap();
+    drop(agent);
+    assert!(path.exists());
+}

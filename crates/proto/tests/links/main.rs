@@ -1,0 +1,7 @@
+//! Links carry whole packets in order, block nobody, and say when a peer is gone.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod datagram;
+mod seqpacket;
+mod support;
