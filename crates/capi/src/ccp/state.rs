@@ -1,0 +1,258 @@
+//! What the library keeps for one `struct ccp_datapath`, and what it then does for it.
+//!
+//! Callbacks are called after the lock is released, so that they may call the library again: an
+//! agent in the same process may answer from within `send_msg`.
+
+use core::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Mutex, PoisonError};
+
+use fairwater_datapath::{Backend, Config, Controls, Datapath, PeerId, StartError};
+use fairwater_lang::{Signal, SignalSet};
+use fairwater_proto::{Dialect, FlowId, FlowInfo};
+
+use super::layout::{ccp_datapath_info, ccp_primitives};
+use super::refusal::{self, Code};
+use crate::signals::rtt_sample;
+
+/// libccp's bound on a message, bytes.
+const MAX_PACKET: usize = 32_678;
+
+/// Invocations look after the agent's silence this often, µs.
+const TICK_US: u64 = 10_000;
+
+/// What `set_rate_abs` gets when the window alone governs.
+const NO_RATE: u32 = u32::MAX;
+
+/// What is to be done once the lock is released.
+#[derive(Debug, Default)]
+pub(super) struct Effects {
+    /// Messages for the agent, one each.
+    pub(super) messages: Vec<Vec<u8>>,
+    /// The window to apply, bytes.
+    pub(super) cwnd: Option<u32>,
+    /// The rate to apply, bytes/s.
+    pub(super) rate: Option<u32>,
+}
+
+#[derive(Debug)]
+pub(super) struct State(Mutex<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    datapath: Datapath,
+    agent: PeerId,
+    /// By index less 1.
+    tenants: Vec<Option<Tenant>>,
+    ticked_us: u64,
+}
+
+/// A connection's flow, and what the transport was last told to apply.
+#[derive(Debug, Clone, Copy)]
+struct Tenant {
+    flow: FlowId,
+    cwnd: u64,
+    rate: u64,
+}
+
+impl Tenant {
+    /// What the transport applies, if it says so and it is not what it was told.
+    fn taken_from(&self, prims: &ccp_primitives) -> Option<Controls> {
+        let (cwnd, rate) = (u64::from(prims.snd_cwnd), prims.snd_rate);
+        let is_new = |said: u64, told: u64| said != 0 && said != clamped(told).into();
+        let controls = Controls {
+            cwnd: if is_new(cwnd, self.cwnd) {
+                cwnd
+            } else {
+                self.cwnd
+            },
+            rate: if is_new(rate, self.rate) && rate != NO_RATE.into() {
+                rate
+            } else {
+                self.rate
+            },
+        };
+        (controls.cwnd != self.cwnd || controls.rate != self.rate).then_some(controls)
+    }
+}
+
+impl State {
+    pub(super) fn new(
+        id: u32,
+        connections: u16,
+        programs: u32,
+        silence_us: u64,
+    ) -> (Self, Effects) {
+        let mut datapath = Datapath::new(Config {
+            name: "libccp".to_owned(),
+            signals: SignalSet::ALL,
+            instance: id.into(),
+            backend: Backend::default(),
+            silence_us,
+            max_flows: connections.into(),
+            max_programs: programs,
+            ..Config::default()
+        });
+        let agent = datapath.add_peer(Dialect::Ccp, 0);
+        let mut inner = Inner {
+            datapath,
+            agent,
+            tenants: vec![None; connections.into()],
+            ticked_us: 0,
+        };
+        let effects = inner.transmit();
+        (Self(Mutex::new(inner)), effects)
+    }
+
+    fn with<R>(&self, body: impl FnOnce(&mut Inner) -> R) -> R {
+        // A panic is the library's defect and was reported; what it left is still sound.
+        body(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Starts a flow in the first place that `take` takes.
+    pub(super) fn start(
+        &self,
+        info: &ccp_datapath_info,
+        now_us: u64,
+        take: impl FnMut(usize) -> bool,
+    ) -> Result<Effects, StartError> {
+        self.with(|inner| inner.start(info, now_us, take))
+    }
+
+    pub(super) fn free(&self, at: usize) -> Effects {
+        self.with(|inner| {
+            if let Some(tenant) = inner.tenants.get_mut(at).and_then(Option::take) {
+                // The tenant's flow is there as long as the tenant.
+                let _: Result<(), _> = inner.datapath.close(tenant.flow);
+            }
+            inner.transmit()
+        })
+    }
+
+    pub(super) fn read(&self, bytes: &[u8], now_us: u64) -> (Code, Effects) {
+        self.with(|inner| {
+            let before = inner.datapath.statistics();
+            inner.datapath.on_message(inner.agent, bytes, now_us);
+            let code = refusal::of(bytes, &before, &inner.datapath.statistics());
+            (code, inner.transmit())
+        })
+    }
+
+    /// Runs one invocation; `None` when there is no such connection.
+    pub(super) fn invoke(&self, at: usize, prims: &ccp_primitives, now_us: u64) -> Option<Effects> {
+        self.with(|inner| inner.invoke(at, prims, now_us))
+    }
+}
+
+impl Inner {
+    fn start(
+        &mut self,
+        info: &ccp_datapath_info,
+        now_us: u64,
+        mut take: impl FnMut(usize) -> bool,
+    ) -> Result<Effects, StartError> {
+        let mut free = (0..self.tenants.len()).filter(|at| self.tenants[*at].is_none());
+        let Some(at) = free.find(|at| take(*at)) else {
+            let connections = self.tenants.len() as u32;
+            return Err(StartError::Full(connections));
+        };
+        let known = FlowInfo {
+            local: address(info.src_ip, info.src_port),
+            remote: address(info.dst_ip, info.dst_port),
+            mss: info.mss.max(1),
+            cwnd: u64::from(info.init_cwnd).max(1),
+            srtt_us: 0,
+            now_us,
+        };
+        let flow = self.datapath.start(self.agent, &algorithm(info), &known)?;
+        self.tenants[at] = Some(Tenant {
+            flow,
+            cwnd: known.cwnd,
+            rate: 0,
+        });
+        Ok(self.transmit())
+    }
+
+    fn invoke(&mut self, at: usize, prims: &ccp_primitives, now_us: u64) -> Option<Effects> {
+        let tenant = self.tenants.get_mut(at)?.as_mut()?;
+        let signals = signals(prims, now_us);
+        if let Some(controls) = tenant.taken_from(prims) {
+            // Of what is out of range nothing is taken.
+            if self.datapath.set_controls(tenant.flow, controls).is_ok() {
+                (tenant.cwnd, tenant.rate) = (controls.cwnd, controls.rate);
+            }
+        }
+        let changed = self.datapath.invoke(tenant.flow, &signals).ok()?;
+        let (mut cwnd, mut rate) = (None, None);
+        if let Some(controls) = changed {
+            if controls.cwnd != tenant.cwnd {
+                cwnd = Some(clamped(controls.cwnd));
+            }
+            if controls.rate != tenant.rate {
+                rate = Some(if controls.rate == 0 {
+                    NO_RATE
+                } else {
+                    clamped(controls.rate)
+                });
+            }
+            (tenant.cwnd, tenant.rate) = (controls.cwnd, controls.rate);
+        }
+        if now_us.wrapping_sub(self.ticked_us) >= TICK_US {
+            self.ticked_us = now_us;
+            self.datapath.tick(now_us);
+        }
+        Some(Effects {
+            cwnd,
+            rate,
+            ..self.transmit()
+        })
+    }
+
+    fn transmit(&mut self) -> Effects {
+        let mut messages = Vec::new();
+        while let Some((_, packet)) = self.datapath.poll_transmit(MAX_PACKET) {
+            messages.extend(Dialect::Ccp.split(packet).map(<[u8]>::to_vec));
+        }
+        Effects {
+            messages,
+            ..Effects::default()
+        }
+    }
+}
+
+/// The address is passed as it lies in memory, as libccp does.
+fn address(ip: u32, port: u32) -> SocketAddr {
+    let port = u16::try_from(port).unwrap_or(0);
+    (Ipv4Addr::from(ip.to_ne_bytes()), port).into()
+}
+
+/// The algorithm's name, up to its first zero byte.
+fn algorithm(info: &ccp_datapath_info) -> String {
+    let bytes = info.cong_alg.iter().map(|c| c.cast_unsigned());
+    let name: Vec<u8> = bytes.take_while(|byte| *byte != 0).take(63).collect();
+    String::from_utf8_lossy(&name).into_owned()
+}
+
+fn clamped(value: u64) -> u32 {
+    u32::try_from(value).unwrap_or(u32::MAX)
+}
+
+/// The primitives by [`Signal`] index.
+fn signals(prims: &ccp_primitives, now_us: u64) -> [u64; Signal::ALL.len()] {
+    [
+        prims.bytes_acked.into(),
+        prims.bytes_misordered.into(),
+        prims.ecn_bytes.into(),
+        prims.ecn_packets.into(),
+        prims.lost_pkts_sample.into(),
+        now_us,
+        prims.packets_acked.into(),
+        prims.packets_misordered.into(),
+        prims.bytes_in_flight.into(),
+        prims.bytes_pending.into(),
+        prims.packets_in_flight.into(),
+        prims.rate_incoming,
+        prims.rate_outgoing,
+        rtt_sample(prims.rtt_sample_us),
+        prims.was_timeout.into(),
+    ]
+}

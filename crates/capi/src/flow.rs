@@ -1,0 +1,213 @@
+//! Flows: started, fed with ACKs, closed.
+
+use core::ffi::{CStr, c_char, c_void};
+use core::mem::size_of;
+
+use fairwater_datapath::Controls;
+use fairwater_proto::{FlowId, FlowInfo};
+
+use crate::fw_error::FW_ERROR_ARGUMENT;
+use crate::handle::{enter, fw_datapath};
+use crate::sized::{Versioned, read, write};
+use crate::{fw_address, fw_error, fw_signals};
+
+/// A flow of one datapath: a value, to be copied as you like. 0 is never a flow. A closed flow's
+/// value is not given out again for a long time, so that its late use is FW_ERROR_UNKNOWN_FLOW
+/// rather than another flow's business.
+pub type fw_flow = u64;
+
+/// What is known of a flow when it starts. Set `size` to sizeof(fw_flow_info).
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct fw_flow_info {
+    /// sizeof(fw_flow_info).
+    pub size: usize,
+    /// This end.
+    pub local: fw_address,
+    /// The other end.
+    pub remote: fw_address,
+    /// The algorithm that the plane is asked for, UTF-8; NULL for the plane's first. Copied.
+    pub algorithm: *const c_char,
+    /// Maximum segment size, bytes of payload; at least 1.
+    pub mss: u32,
+    /// The initial window, bytes; at least 1.
+    pub cwnd: u64,
+    /// Smoothed RTT so far, microseconds; 0 when none was measured.
+    pub srtt_us: u64,
+    /// The time on the transport's clock, microseconds.
+    pub now_us: u64,
+}
+
+// SAFETY: `repr(C)`, `size` first; a NULL pointer and zeros are values of theirs.
+unsafe impl Versioned for fw_flow_info {
+    const FIRST: usize = size_of::<Self>();
+}
+
+/// What governs a flow. All but a program of the plane's is Reno, within this library.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum fw_governor {
+    /// The fallback, until the plane has chosen a program.
+    FW_GOVERNOR_WAITING = 0,
+    /// A program of the plane's.
+    FW_GOVERNOR_PROGRAM = 1,
+    /// The fallback, while the plane is silent.
+    FW_GOVERNOR_SILENT = 2,
+    /// The fallback for good: the program or the plane set a window of 0 or an absurd rate.
+    FW_GOVERNOR_FAULTED = 3,
+    /// The fallback for good: the plane gave the flow up.
+    FW_GOVERNOR_WITHDRAWN = 4,
+}
+
+/// How a flow stands. Set `size` to sizeof(fw_flow_state) before the call.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct fw_flow_state {
+    /// sizeof(fw_flow_state).
+    pub size: usize,
+    /// The congestion window in force, bytes.
+    pub cwnd: u64,
+    /// The pacing rate in force, bytes per second; 0 is none.
+    pub rate: u64,
+    /// An fw_governor.
+    pub governor: u32,
+    /// The number of the program that runs; 0 for none.
+    pub program: u32,
+}
+
+// SAFETY: `repr(C)`, `size` first, and integers all the way.
+unsafe impl Versioned for fw_flow_state {
+    const FIRST: usize = size_of::<Self>();
+}
+
+/// The value of a flow in C.
+pub(crate) const fn to_value(id: FlowId) -> fw_flow {
+    // The slot plus 1, so that 0 is no flow: slots are far below 2³² − 1.
+    (id.generation as u64) << 32 | (id.slot as u64 + 1)
+}
+
+/// The flow of a value from C.
+pub(crate) fn from_value(flow: fw_flow) -> Result<FlowId, fw_error> {
+    let (generation, at) = ((flow >> 32) as u32, flow as u32);
+    let slot = at.checked_sub(1).ok_or(fw_error::FW_ERROR_UNKNOWN_FLOW)?;
+    Ok(FlowId { slot, generation })
+}
+
+/// A string of C's, or `default` for NULL.
+///
+/// # Safety
+/// `text` is NULL or points to a string that ends in a zero byte and lives as long as is said.
+pub(crate) unsafe fn string(text: *const c_char, default: &str) -> Result<&str, fw_error> {
+    if text.is_null() {
+        return Ok(default);
+    }
+    // SAFETY: not NULL, and a string by the caller's promise.
+    let text = unsafe { CStr::from_ptr(text) };
+    text.to_str().map_err(|_| FW_ERROR_ARGUMENT)
+}
+
+/// Starts a flow: tells the plane, and puts the flow under the fallback until the plane answers.
+/// `user_data` is what the callbacks get; it must stay valid until fw_flow_close. The flow's
+/// value goes to `out`.
+///
+/// FW_ERROR_ARGUMENT, FW_ERROR_SIZE; FW_ERROR_FULL when there are `max_flows` already;
+/// FW_ERROR_STATE before fw_datapath_connect or fw_datapath_attach. It does not fail for want of a
+/// plane.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fw_flow_start(
+    datapath: *mut fw_datapath,
+    info: *const fw_flow_info,
+    user_data: *mut c_void,
+    out: *mut fw_flow,
+) -> fw_error {
+    // SAFETY: the caller's promise.
+    unsafe {
+        enter(datapath, |session| {
+            let info = read(info)?;
+            if out.is_null() || info.mss == 0 || info.cwnd == 0 {
+                return Err(FW_ERROR_ARGUMENT);
+            }
+            let algorithm = string(info.algorithm, "")?;
+            let known = FlowInfo {
+                local: info.local.try_into()?,
+                remote: info.remote.try_into()?,
+                mss: info.mss,
+                cwnd: info.cwnd,
+                srtt_us: info.srtt_us,
+                now_us: info.now_us,
+            };
+            let id = session.start(algorithm, &known, user_data)?;
+            out.write(to_value(id));
+            Ok(())
+        })
+    }
+}
+
+/// Tells of one ACK, or of a retransmission timeout: runs the flow's program, or the fallback.
+/// set_cwnd and set_rate are called from here when the window or the rate changed, and reports
+/// leave for the plane from here. To call it once for several ACKs taken together is allowed.
+///
+/// FW_ERROR_ARGUMENT, FW_ERROR_SIZE, FW_ERROR_UNKNOWN_FLOW.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fw_flow_ack(
+    datapath: *mut fw_datapath,
+    flow: fw_flow,
+    signals: *const fw_signals,
+) -> fw_error {
+    // SAFETY: the caller's promise.
+    unsafe {
+        enter(datapath, |session| {
+            let signals = read(signals)?;
+            session.ack(from_value(flow)?, &signals.values())
+        })
+    }
+}
+
+/// Fills `out` with how a flow stands.
+///
+/// FW_ERROR_ARGUMENT, FW_ERROR_SIZE, FW_ERROR_UNKNOWN_FLOW.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fw_flow_status(
+    datapath: *mut fw_datapath,
+    flow: fw_flow,
+    out: *mut fw_flow_state,
+) -> fw_error {
+    // SAFETY: the caller's promise.
+    unsafe {
+        enter(datapath, |session| {
+            let state = session.state(from_value(flow)?)?;
+            write(out, &state)
+        })
+    }
+}
+
+/// Tells what the transport enforces, when anything but set_cwnd and set_rate has changed it: a
+/// restart after idle, for instance, or a limit of its own. `cwnd` in bytes, at least 1; `rate` in
+/// bytes per second, 0 for none. Programs see it from the next fw_flow_ack on.
+///
+/// FW_ERROR_ARGUMENT, FW_ERROR_UNKNOWN_FLOW.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fw_flow_set_controls(
+    datapath: *mut fw_datapath,
+    flow: fw_flow,
+    cwnd: u64,
+    rate: u64,
+) -> fw_error {
+    let controls = Controls { cwnd, rate };
+    // SAFETY: the caller's promise.
+    unsafe {
+        enter(datapath, |session| {
+            session.set_controls(from_value(flow)?, controls)
+        })
+    }
+}
+
+/// Ends a flow and tells the plane. Its value is a flow no more, and its callbacks are not called
+/// again.
+///
+/// FW_ERROR_ARGUMENT, FW_ERROR_UNKNOWN_FLOW.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fw_flow_close(datapath: *mut fw_datapath, flow: fw_flow) -> fw_error {
+    // SAFETY: the caller's promise.
+    unsafe { enter(datapath, |session| session.close(from_value(flow)?)) }
+}
