@@ -16,7 +16,7 @@ endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test lint bench doc install clean
+.PHONY: help setup build demo test lint bench doc header install uninstall clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -45,9 +45,18 @@ bench: setup ## run every benchmark (see bench/README.md), on a machine that is 
 doc: ## build the API documentation
 	$(CARGO) doc --workspace --no-deps --locked
 
-install: build ## install the program and its man pages under PREFIX (/usr/local)
+header: ## write fairwater.h anew from the source of libfairwater
+	FAIRWATER_WRITE_HEADER=1 $(CARGO) test --package fairwater-capi --test header --locked
+
+install: build ## install the program, its man pages and libfairwater under PREFIX (/usr/local)
+	$(CARGO) build --release --locked --package fairwater-capi
 	$(SUDO) install -D -m 755 $(FAIRWATER) $(DESTDIR)$(PREFIX)/bin/fairwater
 	$(SUDO) $(FAIRWATER) man --dir $(DESTDIR)$(PREFIX)/share/man/man1
+	$(SUDO) env DESTDIR=$(DESTDIR) PREFIX=$(PREFIX) scripts/install-library $(TARGET_DIR)/release
+
+uninstall: ## remove what `make install` installed there
+	$(SUDO) env DESTDIR=$(DESTDIR) PREFIX=$(PREFIX) scripts/install-library --uninstall
+	$(SUDO) rm -f $(DESTDIR)$(PREFIX)/bin/fairwater $(DESTDIR)$(PREFIX)/share/man/man1/fairwater*.1
 
 clean: ## remove what was built
 	$(CARGO) clean
