@@ -38,3 +38,4 @@ pub mod interp;
 pub mod invocation;
 #[cfg(feature = "native")]
 pub mod native;
+pub mod portable;

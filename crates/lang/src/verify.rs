@@ -1,10 +1,13 @@
 //! Whether a program is all that a checked program promises, wherever it comes from.
 
 use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
 
 use crate::bounds::{MAX_DEPTH, MAX_NODES, MAX_VARIABLES};
 use crate::name::{self, InvalidName};
-use crate::program::{Comparison, Expr, Place, Program, Scope, Stmt, Type, VarId, Variable};
+use crate::program::{
+    Comparison, Event, Expr, Place, Program, Scope, Stmt, Type, VarId, Variable,
+};
 use crate::walk;
 
 /// The first thing in which a program breaks the promise of a checked program.
@@ -99,6 +102,19 @@ impl Type {
 }
 
 impl Program {
+    /// The program of these variables and events, verified; the signals that they read are found.
+    ///
+    /// # Errors
+    /// The first [`Invalid`] thing; a bound that is passed is named.
+    pub fn new(variables: Vec<Variable>, events: Vec<Event>) -> Result<Self, Invalid> {
+        check(&variables, &events)?;
+        Ok(Self {
+            signals: walk::signals(&events),
+            variables,
+            events,
+        })
+    }
+
     /// Checks all that a backend relies on: names and order of variables, types, indices, bounds,
     /// the set of signals. What [`crate::compile`] yields passes; what comes from elsewhere runs
     /// only if it does.
@@ -106,28 +122,33 @@ impl Program {
     /// # Errors
     /// The first [`Invalid`] thing; a bound that is passed is named.
     pub fn verify(&self) -> Result<(), Invalid> {
-        variables(&self.variables)?;
-        if self.events.is_empty() {
-            return Err(Invalid::NoEvent);
-        }
-        let types = Types(&self.variables);
-        let mut nodes = 0_usize;
-        for (at, event) in self.events.iter().enumerate() {
-            types
-                .prelude(&event.prelude)
-                .and_then(|()| types.is(&event.condition, Type::Bool))
-                .and_then(|()| types.statements(&event.body, 1))
-                .map_err(|flaw| Invalid::Event { event: at, flaw })?;
-            nodes = nodes.saturating_add(walk::size(event));
-        }
-        if nodes > MAX_NODES {
-            return Err(Invalid::TooLarge(nodes));
-        }
+        check(&self.variables, &self.events)?;
         if walk::signals(&self.events) != self.signals {
             return Err(Invalid::Signals);
         }
         Ok(())
     }
+}
+
+fn check(declared: &[Variable], events: &[Event]) -> Result<(), Invalid> {
+    variables(declared)?;
+    if events.is_empty() {
+        return Err(Invalid::NoEvent);
+    }
+    let types = Types(declared);
+    let mut nodes = 0_usize;
+    for (at, event) in events.iter().enumerate() {
+        types
+            .prelude(&event.prelude)
+            .and_then(|()| types.is(&event.condition, Type::Bool))
+            .and_then(|()| types.statements(&event.body, 1))
+            .map_err(|flaw| Invalid::Event { event: at, flaw })?;
+        nodes = nodes.saturating_add(walk::size(event));
+    }
+    if nodes > MAX_NODES {
+        return Err(Invalid::TooLarge(nodes));
+    }
+    Ok(())
 }
 
 fn variables(variables: &[Variable]) -> Result<(), Invalid> {

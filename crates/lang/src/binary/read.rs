@@ -11,7 +11,6 @@ use crate::name::InvalidName;
 use crate::program::{Event, Expr, Place, Program, Scope, Stmt, Type, VarId, Variable};
 use crate::signal::Signal;
 use crate::verify::Invalid;
-use crate::walk;
 
 pub(super) fn program(bytes: &[u8]) -> Result<Program, Error> {
     let mut reader = Reader {
@@ -26,11 +25,7 @@ pub(super) fn program(bytes: &[u8]) -> Result<Program, Error> {
     let variables = reader.variables()?;
     let events = reader.events()?;
     match bytes.len() - reader.at {
-        0 => Ok(Program {
-            signals: walk::signals(&events),
-            variables,
-            events,
-        }),
+        0 => Ok(Program::new(variables, events)?),
         left => Err(Error::Trailing(left)),
     }
 }

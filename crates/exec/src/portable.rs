@@ -1,0 +1,129 @@
+//! libccp's instruction encoding: what portus sends to install a program, and what libccp runs.
+//!
+//! A portable program is the body of libccp's INSTALL message from its twelfth byte on:
+//!
+//! ```text
+//! u32 E, u32 I, E × {u32 condition start, u32 length, u32 body start, u32 length}, I × instruction
+//! instruction = u8 opcode, 3 × {u8 register type, u32 register or immediate}      16 bytes
+//! ```
+//!
+//! all little-endian. [`decode`] lifts such a program to a verified [`Program`].
+//!
+//! Where the two differ in meaning, a program that is decoded means what our language says: sums,
+//! differences and products saturate and `x / 0` is 0, where libccp abandons the invocation;
+//! `+infinity` is `u64::MAX`, where libccp has 2³² − 1 for it.
+
+mod decode;
+mod lift;
+mod value;
+mod wire;
+
+use alloc::collections::BTreeMap;
+
+use fairwater_lang::{Invalid, Program, VarId};
+
+/// A program that arrived in libccp's encoding.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decoded {
+    /// The program, verified. Report variables are in the order of their registers and are called
+    /// `r0`, `r1` …; control variables are called `c` and the index of their register.
+    pub program: Program,
+    /// The control variable of each control register, by its index: what libccp's UPDATE_FIELDS and
+    /// CHANGE_PROG name.
+    pub controls: BTreeMap<u32, VarId>,
+}
+
+/// Why bytes are no program that can run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// They are fewer than the two counts at their beginning.
+    #[error("the counts of events and instructions are missing")]
+    NoCounts,
+    /// There are more or fewer of them than the counts say.
+    #[error("{events} events and {instructions} instructions do not take {bytes} bytes")]
+    Length {
+        /// Events, as counted.
+        events: u32,
+        /// Instructions, as counted.
+        instructions: u32,
+        /// Bytes there are, the counts included.
+        bytes: usize,
+    },
+    /// An event's instructions are not all among those there are.
+    #[error("event {0} has instructions that do not exist")]
+    OutOfRange(usize),
+    /// An event shares instructions with another, or its condition with its body.
+    #[error("event {0} shares instructions with another")]
+    Overlap(usize),
+    /// An event's condition does not end by writing the event flag.
+    #[error("the condition of event {0} does not end by saying whether it holds")]
+    NoCondition(usize),
+    /// The report registers that are defined are not the first ones, each once.
+    #[error("report register {0} is not defined, but a later one is")]
+    ReportGap(u32),
+    /// Something is wrong with an instruction.
+    #[error("in instruction {at}: {flaw}")]
+    Instruction {
+        /// Which, from 0.
+        at: usize,
+        /// What is wrong.
+        #[source]
+        flaw: Flaw,
+    },
+    /// What the instructions come to breaks a bound of programs.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+}
+
+/// What is wrong with an instruction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Flaw {
+    /// There is no such operation.
+    #[error("{0} is no operation")]
+    Opcode(u8),
+    /// There is no such type of register.
+    #[error("{0} is no type of register")]
+    RegisterType(u8),
+    /// There is no such register of its type.
+    #[error("there is no register {0} of that type")]
+    Register(u32),
+    /// The result is an immediate or a signal.
+    #[error("the result cannot be written")]
+    ReadOnly,
+    /// An operand is a flag that only the datapath reads.
+    #[error("an operand cannot be read")]
+    WriteOnly,
+    /// A temporary register is read before anything is written to it.
+    #[error("temporary register {0} is read before it is written")]
+    Unwritten(u32),
+    /// A report or control register has no definition.
+    #[error("register {0} is not defined")]
+    Undefined(u32),
+    /// A register is defined twice.
+    #[error("register {0} is defined twice")]
+    Redefined(u32),
+    /// A definition is not one of a report or control register by an immediate.
+    #[error("a definition gives a report or control register an immediate")]
+    Definition,
+    /// A definition stands in an event.
+    #[error("a definition stands in an event")]
+    Misplaced,
+    /// A condition writes more than temporary and local registers and, last, the event flag.
+    #[error("a condition writes what is no temporary or local register")]
+    WriteInCondition,
+    /// The event flag is written elsewhere than at the end of a condition.
+    #[error("the event flag is written elsewhere than at the end of a condition")]
+    EventFlag,
+    /// The flag for reports or for later events is written, but not with a constant that sets it.
+    #[error("a flag is written with something else than a constant that sets it")]
+    Command,
+}
+
+/// The program that `body`, an INSTALL message from its twelfth byte on, holds; verified. Takes
+/// memory in proportion to `body`, whatever it says.
+///
+/// # Errors
+/// The first thing that is wrong, with its place.
+pub fn decode(body: &[u8]) -> Result<Decoded, Error> {
+    decode::program(body)
+}
