@@ -7,18 +7,24 @@
 //! | [`ring`] | the same, faster: packets go through shared memory | one a connection |
 //! | [`in_process`] | a datapath in the plane's own process | one |
 //!
-//! Nothing here ever blocks but [`Poller::wait`], which is asked to. A packet that cannot go now
+//! Nothing here ever blocks but what is asked to: [`Poller::wait`], [`ring::Ring::connect`] and
+//! [`spin`]. A packet that cannot go now
 //! stays with the sender, who tries again later: no link tells when there is room, because a
 //! peer that does not read must cost nothing.
 
 pub mod datagram;
 mod error;
+#[cfg(not(loom))]
+pub mod in_process;
 mod path;
 mod poller;
+pub mod ring;
 pub mod seqpacket;
+mod spin;
 
 pub use error::LinkError;
 pub use poller::{Pollable, Poller, Source, Trigger};
+pub use spin::{DEFAULT_SPIN, spin};
 
 /// The bound on a packet, bytes: that of a message in our encoding. A buffer of this size
 /// receives whatever comes.
