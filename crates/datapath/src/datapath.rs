@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use crate::config::MAX_FLOWS;
 use crate::flow::{Arrival, NO_PEER};
-use crate::peer::{Peer, Peers};
+use crate::peer::{Peer, Peers, Probe};
 use crate::slab::Flows;
 use crate::stage::Pool;
 use crate::{Config, Controls, FlowState, FlowView, PeerId, Statistics};
@@ -135,7 +135,11 @@ impl Datapath {
         self.now_us = self.now_us.max(now_us);
         if let Some(peer) = self.peers.at_mut(index) {
             peer.outgoing.clear();
+            peer.programs.clear();
+            peer.instance = None;
+            peer.probe = Probe::None;
         }
+        self.statistics.programs = self.count_programs();
         self.forget(index);
         self.greet(index, now_us);
     }

@@ -137,7 +137,6 @@ impl Datapath {
                 peer.liveness = Liveness::Greeted;
                 self.wake[index] = u64::MAX;
             }
-            peer.instance = None;
             peer.hello = true;
             peer.hellos = peer.hellos.saturating_add(1);
             peer.greeted_us = now_us;
