@@ -1,6 +1,7 @@
 //! Programs as they are installed: verified, compiled once, shared by the flows that run them.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 
 use fairwater_exec::interp;
 use fairwater_exec::invocation::{Registers, initial, staged_value};
@@ -21,7 +22,7 @@ pub(crate) struct Compiled {
     /// What follows a report: variables and the values that they take again.
     volatile: Box<[(u16, u64)]>,
     /// In libccp's dialect, the variable of each control register.
-    registers: Option<Box<[VarId]>>,
+    registers: Option<BTreeMap<u32, VarId>>,
 }
 
 impl Compiled {
@@ -38,7 +39,7 @@ impl Compiled {
         Ok(Self::new(program, registers))
     }
 
-    fn new(program: Program, registers: Option<Box<[VarId]>>) -> Self {
+    fn new(program: Program, registers: Option<BTreeMap<u32, VarId>>) -> Self {
         let volatile = program.variables.iter().enumerate();
         let volatile = volatile
             .filter(|(_, variable)| variable.volatile)
@@ -124,7 +125,7 @@ impl Compiled {
     /// The variable and the value that an update sets, if the plane may set it.
     pub(crate) fn update(&self, update: Update) -> Option<(VarId, u64)> {
         let variable = match &self.registers {
-            Some(registers) => *registers.get(usize::from(update.variable))?,
+            Some(registers) => *registers.get(&u32::from(update.variable))?,
             None => VarId(update.variable),
         };
         Some((
@@ -134,11 +135,14 @@ impl Compiled {
     }
 }
 
-type Decoded = (Program, Option<Box<[VarId]>>);
+type Decoded = (Program, Option<BTreeMap<u32, VarId>>);
 
 fn decode(dialect: Dialect, body: &[u8]) -> Option<Decoded> {
     match dialect {
         Dialect::Own => Some((fairwater_lang::binary::decode(body).ok()?, None)),
-        Dialect::Ccp => None,
+        Dialect::Ccp => {
+            let decoded = fairwater_exec::portable::decode(body).ok()?;
+            Some((decoded.program, Some(decoded.controls)))
+        }
     }
 }
