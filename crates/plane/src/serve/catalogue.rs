@@ -1,5 +1,7 @@
 //! The programs of every algorithm, by one number each, as each dialect installs them.
 
+use std::sync::Arc;
+
 use fairwater_lang::{Program, binary};
 use fairwater_proto::Dialect;
 
@@ -31,6 +33,7 @@ pub(super) struct Entry {
     pub(super) index: u32,
     pub(super) report_len: usize,
     name: String,
+    program: Arc<Program>,
     own: Vec<u8>,
     libccp: Result<Portable, String>,
 }
@@ -106,28 +109,34 @@ impl Catalogue {
 
 impl Entry {
     fn new(algorithm: u32, index: u32, loaded: &LoadedProgram) -> Self {
-        Self::of(algorithm, index, loaded.name(), loaded.program())
+        Self::of(algorithm, index, loaded.name(), loaded.shared())
     }
 
     /// `None` never: the source is a constant that compiles.
     fn fallback() -> Option<Self> {
         let compiled = fairwater_lang::compile("fallback", libccp::FALLBACK).ok()?;
-        Some(Self::of(u32::MAX, 0, "fallback", &compiled.program))
+        let program = Arc::new(compiled.program);
+        Some(Self::of(u32::MAX, 0, "fallback", program))
     }
 
-    fn of(algorithm: u32, index: u32, name: &str, program: &Program) -> Self {
+    fn of(algorithm: u32, index: u32, name: &str, program: Arc<Program>) -> Self {
         Self {
             algorithm,
             index,
             report_len: program.report_len(),
             name: name.to_owned(),
-            own: binary::encode(program),
-            libccp: Portable::of(program).map_err(|error| error.to_string()),
+            own: binary::encode(&program),
+            libccp: Portable::of(&program),
+            program,
         }
     }
 
     pub(super) fn name(&self) -> &str {
         &self.name
+    }
+
+    pub(super) fn program(&self) -> &Program {
+        &self.program
     }
 
     /// Why the dialect cannot express it.

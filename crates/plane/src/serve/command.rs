@@ -42,11 +42,7 @@ impl Pending {
     }
 
     /// As a message; `number` numbers places in the catalogue.
-    pub(super) fn message(
-        &self,
-        flow: FlowId,
-        number: impl Fn(u32) -> u32,
-    ) -> ToDatapath<'_> {
+    pub(super) fn message(&self, flow: FlowId, number: impl Fn(u32) -> u32) -> ToDatapath<'_> {
         ToDatapath::Command {
             flow,
             switch: self.switch.map(number),

@@ -27,6 +27,8 @@
 
 mod catalogue;
 mod command;
+mod desk;
+mod libccp;
 mod notice;
 mod outgoing;
 mod peer;

@@ -36,7 +36,10 @@ pub(super) struct Outgoing {
     pub(super) queued: bool,
     /// The link had no room.
     pub(super) blocked: bool,
-    #[expect(clippy::vec_box, reason = "the boxes themselves are what is kept for reuse")]
+    #[expect(
+        clippy::vec_box,
+        reason = "the boxes themselves are what is kept for reuse"
+    )]
     spare: Vec<Box<Pending>>,
 }
 

@@ -1,6 +1,7 @@
 //! What the service keeps of one peer.
 
-use fairwater_proto::{Dialect, FlowId, SignalSet};
+use fairwater_lang::SignalSet;
+use fairwater_proto::{Dialect, FlowId};
 
 use super::outgoing::Outgoing;
 use super::seats::{Seat, Tenant};
@@ -97,8 +98,9 @@ impl Peer {
         self.programs.iter().filter(given).count()
     }
 
-    pub(super) fn forget_programs(&mut self) {
+    /// Forgets what its former life was told.
+    pub(super) fn forget(&mut self) {
         self.programs.fill(Installed::No);
-        self.outgoing.installs.clear();
+        self.outgoing.reset();
     }
 }

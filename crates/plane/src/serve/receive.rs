@@ -99,13 +99,7 @@ impl Shared {
         }
     }
 
-    fn message(
-        &mut self,
-        peer: &mut Peer,
-        dialect: Dialect,
-        message: &ToPlane<'_>,
-        now_us: u64,
-    ) {
+    fn message(&mut self, peer: &mut Peer, dialect: Dialect, message: &ToPlane<'_>, now_us: u64) {
         let done = match *message {
             ToPlane::Reported {
                 flow,
@@ -147,7 +141,7 @@ impl Shared {
             }
         };
         if let Err(refused) = done {
-            self.refuse(peer, dialect.message_type(message), &refused);
+            self.refuse(peer, kind(message), &refused);
         }
     }
 
@@ -319,8 +313,7 @@ impl Shared {
         };
         let unknown = Refused::program(RefusalReason::UnknownProgram, flow, program);
         let numbered = self.catalogue.numbered(program);
-        let Some((place, entry)) = numbered.filter(|(_, e)| e.algorithm == tenant.algorithm)
-        else {
+        let Some((place, entry)) = numbered.filter(|(_, e)| e.algorithm == tenant.algorithm) else {
             // A libccp that was told of the plane's programs still runs a former plane's.
             let implied = peer.met.as_ref().is_some_and(|met| met.implied);
             return if implied { Ok(()) } else { Err(unknown) };
@@ -340,7 +333,11 @@ impl Shared {
         let (values, beyond) = self.fields.split_at(count);
         let (time_us, cwnd, rate) = match *beyond {
             [time_us, cwnd, rate, ..] if dialect == Dialect::Ccp => (time_us, cwnd, rate),
-            _ => (arrived.time_us.unwrap_or(now_us), arrived.cwnd, arrived.rate),
+            _ => (
+                arrived.time_us.unwrap_or(now_us),
+                arrived.cwnd,
+                arrived.rate,
+            ),
         };
         let report = RawReport {
             program: entry.index,
@@ -351,7 +348,13 @@ impl Shared {
         };
         self.statistics.reports += 1;
         peer.reports += 1;
-        let mut desk = Desk::new(&self.catalogue, &mut self.statistics, peer, dialect, flow.slot);
+        let mut desk = Desk::new(
+            &self.catalogue,
+            &mut self.statistics,
+            peer,
+            dialect,
+            flow.slot,
+        );
         let event = Event::Reported {
             flow: tenant.flow,
             report,
@@ -511,6 +514,19 @@ fn known(peer: &Peer, flow: FlowId) -> Result<Tenant, Refused> {
     };
     let tenant = peer.tenant(flow).copied();
     tenant.ok_or_else(|| Refused::flow(unknown, flow))
+}
+
+/// The type of a message as our encoding numbers it, in which alone refusals are answered.
+const fn kind(message: &ToPlane<'_>) -> u8 {
+    match message {
+        ToPlane::Hello(_) => 0x01,
+        ToPlane::Created { .. } => 0x02,
+        ToPlane::Resumed { .. } => 0x03,
+        ToPlane::Reported { .. } => 0x04,
+        ToPlane::Faulted { .. } => 0x05,
+        ToPlane::Closed { .. } => 0x06,
+        ToPlane::Refused(_) => 0x07,
+    }
 }
 
 /// Where commands go that are of no use.

@@ -102,7 +102,7 @@ impl Service {
                 slots: Slots::default(),
                 statistics: Statistics::default(),
                 notices: VecDeque::new(),
-                fields: vec![0; fairwater_lang::MAX_VARIABLES + super::catalogue::APPENDED],
+                fields: vec![0; fairwater_lang::bounds::MAX_VARIABLES + super::catalogue::APPENDED],
             },
         }
     }

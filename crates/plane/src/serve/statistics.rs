@@ -25,7 +25,7 @@ pub struct Statistics {
     pub untold: u64,
     /// Notices that were not drained in time.
     pub notices_lost: u64,
-    refused: [u64; RefusalReason::ALL.len()],
+    pub(super) refused: [u64; RefusalReason::ALL.len()],
 }
 
 impl Statistics {
