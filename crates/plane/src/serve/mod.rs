@@ -4,7 +4,8 @@
 //! It joins each peer's flows to the slots of one [`Plane`](crate::Plane), installs programs
 //! where they are first needed, repeats the sign of life, and refuses what is wrong by a counted
 //! reason. Nothing that a peer says touches another peer's flows or programs, and a peer that
-//! does not read costs one merged command per flow.
+//! does not read costs one merged command per flow. [`Server`] is the loop around it: Unix
+//! datagrams as CCP has them, Unix seqpacket, and rings in shared memory.
 //!
 //! ```
 //! use fairwater_plane::serve::{Config, Service};
@@ -34,10 +35,15 @@ mod outgoing;
 mod peer;
 mod receive;
 mod seats;
+mod server;
 mod service;
 mod statistics;
+mod stopper;
+mod ways;
 
 pub use notice::Notice;
 pub use peer::PeerId;
+pub use server::{Endpoints, Server};
 pub use service::{Config, PeerView, Service};
 pub use statistics::Statistics;
+pub use stopper::Stopper;

@@ -4,4 +4,5 @@
 
 mod hostile;
 mod peers;
+mod server;
 mod support;
