@@ -68,8 +68,6 @@ pub struct Datapath {
     pub(crate) now_us: u64,
     /// The peer whose turn it is to send.
     pub(crate) turn: usize,
-    /// Whether there may be anything to send, so that asking at each ACK costs nothing.
-    pub(crate) unsent: bool,
     algorithms: BTreeSet<Arc<str>>,
 }
 
@@ -87,7 +85,6 @@ impl Datapath {
             statistics: Statistics::default(),
             now_us: 0,
             turn: 0,
-            unsent: false,
             algorithms: BTreeSet::new(),
         }
     }
@@ -105,7 +102,6 @@ impl Datapath {
         let index = peer.index as usize;
         self.wake.resize(self.wake.len().max(index + 1), u64::MAX);
         self.wake[index] = u64::MAX;
-        self.unsent = true;
         peer
     }
 
@@ -136,7 +132,6 @@ impl Datapath {
         let Some(index) = self.peers.index(peer) else {
             return;
         };
-        self.unsent = true;
         self.now_us = self.now_us.max(now_us);
         if let Some(peer) = self.peers.at_mut(index) {
             peer.outgoing.clear();
