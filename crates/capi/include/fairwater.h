@@ -90,7 +90,7 @@ typedef enum fw_error {
   // No plane answers at the path. It is tried again by fw_datapath_service, and flows run under
   // the fallback meanwhile.
   FW_ERROR_NO_PLANE = -7,
-  // The operating system refused; `errno` tells why where it is known.
+  // The operating system refused what the call needs.
   FW_ERROR_IO = -8,
   // A defect of this library. The datapath does nothing any more but to be freed.
   FW_ERROR_INTERNAL = -9,
@@ -116,6 +116,8 @@ typedef enum fw_backend {
 typedef enum fw_link {
   // A Unix socket of sequenced packets: Fairwater's own.
   FW_LINK_SEQPACKET = 0,
+  // Rings in shared memory, agreed on over such a socket: the fastest.
+  FW_LINK_SHARED_MEMORY = 1,
   // Unix datagrams in the encoding of libccp, to whatever agent binds the path: the CCP agents
   // that use portus, or Fairwater.
   FW_LINK_CCP_DATAGRAM = 2,
@@ -327,9 +329,9 @@ enum fw_error fw_datapath_free(struct fw_datapath *datapath);
 // is copied. Once per datapath, before the first flow.
 //
 // FW_ERROR_NO_PLANE when nobody answers there yet: the datapath is joined nevertheless, flows
-// may start, and fw_datapath_service tries again. After FW_ERROR_IO as well. Otherwise
-// FW_ERROR_ARGUMENT, also for a path that is too long for a socket; FW_ERROR_STATE the second
-// time; nothing is changed then.
+// may start, fw_datapath_service tries again, and `log` tells why. Otherwise FW_ERROR_ARGUMENT,
+// also for a path that is too long for a socket (107 bytes); FW_ERROR_STATE the second time;
+// FW_ERROR_IO when no file descriptors are left; nothing is changed then.
 enum fw_error fw_datapath_connect(struct fw_datapath *datapath,
                                   uint32_t link,
                                   const char *path,
@@ -347,8 +349,13 @@ enum fw_error fw_datapath_attach(struct fw_datapath *datapath, uint32_t dialect,
 // belongs to the library: do not read from it or close it.
 int fw_datapath_fd(struct fw_datapath *datapath);
 
+// The time on the transport's clock at which to call fw_datapath_service at the latest, if nothing
+// comes before; UINT64_MAX when there is no such time. It may change with every other call.
+uint64_t fw_datapath_next_timeout(struct fw_datapath *datapath);
+
 // Takes in what the plane sent, notices its silence or return, and sends what is due. Call it
-// when fw_datapath_fd is readable, and every 10 ms or so in any case. It never blocks. What the
+// when fw_datapath_fd is readable and at fw_datapath_next_timeout, or simply every 10 ms or so. It
+// does not block, but for making FW_LINK_SHARED_MEMORY: a plane then has 10 ms to answer. What the
 // plane asks for is applied at each flow's next fw_flow_ack.
 //
 // FW_ERROR_STATE before fw_datapath_connect or fw_datapath_attach. That the plane is gone is not

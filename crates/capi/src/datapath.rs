@@ -74,9 +74,9 @@ pub unsafe extern "C" fn fw_datapath_free(datapath: *mut fw_datapath) -> fw_erro
 /// is copied. Once per datapath, before the first flow.
 ///
 /// FW_ERROR_NO_PLANE when nobody answers there yet: the datapath is joined nevertheless, flows
-/// may start, and fw_datapath_service tries again. After FW_ERROR_IO as well. Otherwise
-/// FW_ERROR_ARGUMENT, also for a path that is too long for a socket; FW_ERROR_STATE the second
-/// time; nothing is changed then.
+/// may start, fw_datapath_service tries again, and `log` tells why. Otherwise FW_ERROR_ARGUMENT,
+/// also for a path that is too long for a socket (107 bytes); FW_ERROR_STATE the second time;
+/// FW_ERROR_IO when no file descriptors are left; nothing is changed then.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fw_datapath_connect(
     datapath: *mut fw_datapath,
@@ -89,6 +89,7 @@ pub unsafe extern "C" fn fw_datapath_connect(
         enter(datapath, |session| {
             let link = match link {
                 x if x == fw_link::FW_LINK_SEQPACKET as u32 => fw_link::FW_LINK_SEQPACKET,
+                x if x == fw_link::FW_LINK_SHARED_MEMORY as u32 => fw_link::FW_LINK_SHARED_MEMORY,
                 x if x == fw_link::FW_LINK_CCP_DATAGRAM as u32 => fw_link::FW_LINK_CCP_DATAGRAM,
                 _ => return Err(FW_ERROR_ARGUMENT),
             };
@@ -138,8 +139,24 @@ pub unsafe extern "C" fn fw_datapath_fd(datapath: *mut fw_datapath) -> c_int {
     fd
 }
 
+/// The time on the transport's clock at which to call fw_datapath_service at the latest, if nothing
+/// comes before; UINT64_MAX when there is no such time. It may change with every other call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fw_datapath_next_timeout(datapath: *mut fw_datapath) -> u64 {
+    let mut next = u64::MAX;
+    // SAFETY: the caller's promise.
+    unsafe {
+        enter(datapath, |session| {
+            next = session.next_timeout();
+            Ok(())
+        });
+    }
+    next
+}
+
 /// Takes in what the plane sent, notices its silence or return, and sends what is due. Call it
-/// when fw_datapath_fd is readable, and every 10 ms or so in any case. It never blocks. What the
+/// when fw_datapath_fd is readable and at fw_datapath_next_timeout, or simply every 10 ms or so. It
+/// does not block, but for making FW_LINK_SHARED_MEMORY: a plane then has 10 ms to answer. What the
 /// plane asks for is applied at each flow's next fw_flow_ack.
 ///
 /// FW_ERROR_STATE before fw_datapath_connect or fw_datapath_attach. That the plane is gone is not

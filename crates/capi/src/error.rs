@@ -28,7 +28,7 @@ pub enum fw_error {
     /// No plane answers at the path. It is tried again by fw_datapath_service, and flows run under
     /// the fallback meanwhile.
     FW_ERROR_NO_PLANE = -7,
-    /// The operating system refused; `errno` tells why where it is known.
+    /// The operating system refused what the call needs.
     FW_ERROR_IO = -8,
     /// A defect of this library. The datapath does nothing any more but to be freed.
     FW_ERROR_INTERNAL = -9,

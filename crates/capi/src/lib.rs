@@ -11,13 +11,13 @@
 )]
 
 mod address;
-mod carrier;
 mod ccp;
 
 mod datapath;
 mod error;
 mod flow;
 mod handle;
+mod joined;
 mod options;
 mod session;
 mod signals;

@@ -21,6 +21,8 @@ pub enum fw_backend {
 pub enum fw_link {
     /// A Unix socket of sequenced packets: Fairwater's own.
     FW_LINK_SEQPACKET = 0,
+    /// Rings in shared memory, agreed on over such a socket: the fastest.
+    FW_LINK_SHARED_MEMORY = 1,
     /// Unix datagrams in the encoding of libccp, to whatever agent binds the path: the CCP agents
     /// that use portus, or Fairwater.
     FW_LINK_CCP_DATAGRAM = 2,

@@ -4,8 +4,6 @@
 use core::ffi::{c_int, c_void};
 use core::ptr;
 use std::ffi::CString;
-use std::io;
-use std::path::Path;
 
 use fairwater_datapath::{
     Backend, Config, Controls, ControlsError, Datapath, FlowState, PeerId, StartError,
@@ -13,13 +11,13 @@ use fairwater_datapath::{
 use fairwater_lang::Signal;
 use fairwater_proto::{Dialect, FlowId, FlowInfo};
 
-use crate::carrier::{Carrier, Change, Linked};
 use crate::datapath::fw_statistics;
 use crate::error::fw_error::{
     self, FW_ERROR_ARGUMENT, FW_ERROR_FULL, FW_ERROR_IO, FW_ERROR_NO_PLANE, FW_ERROR_STATE,
     FW_ERROR_UNKNOWN_FLOW,
 };
 use crate::flow::{fw_flow_state, fw_governor};
+use crate::joined::Joined;
 use crate::options::{fw_backend, fw_callbacks, fw_link, fw_log_level, fw_options};
 use crate::signals::signal_set;
 
@@ -29,21 +27,27 @@ const MAX_PACKET: usize = 32_678;
 /// The bound on a socket's path, bytes: `sun_path` less its terminating zero.
 const MAX_PATH: usize = 107;
 
-/// How many packets one call of `service` takes in, so that it ends.
-const MAX_PACKETS: usize = 1024;
-
 #[derive(Debug)]
 pub(crate) struct Session {
-    datapath: Datapath,
-    plane: Option<PeerId>,
-    carrier: Carrier,
+    way: Way,
     callbacks: fw_callbacks,
     user_data: *mut c_void,
-    /// The latest time that is known, µs.
-    now_us: u64,
     /// By slot.
     tenants: Vec<Tenant>,
 }
+
+/// The way to the plane.
+#[derive(Debug)]
+enum Way {
+    /// Not chosen yet.
+    None(Box<Config>),
+    /// The transport carries packets.
+    Transport(Box<Datapath>, PeerId, Send),
+    /// A link of the library's does.
+    Link(Box<Joined>),
+}
+
+type Send = unsafe extern "C" fn(*mut c_void, *const c_void, usize) -> c_int;
 
 /// What is kept for a flow beside the datapath's own state.
 #[derive(Debug, Clone, Copy)]
@@ -68,7 +72,7 @@ impl Session {
             return Err(FW_ERROR_ARGUMENT);
         }
         let backend = match options.backend {
-            x if x == fw_backend::FW_BACKEND_NATIVE as u32 => Backend::Native,
+            x if x == fw_backend::FW_BACKEND_NATIVE as u32 => Backend::default(),
             x if x == fw_backend::FW_BACKEND_INTERPRETER as u32 => Backend::Interpreter,
             _ => return Err(FW_ERROR_ARGUMENT),
         };
@@ -87,30 +91,67 @@ impl Session {
             return Err(FW_ERROR_ARGUMENT);
         }
         Ok(Self {
-            datapath: Datapath::new(config),
-            plane: None,
-            carrier: Carrier::None,
+            way: Way::None(Box::new(config)),
             callbacks: options.callbacks,
             user_data: options.user_data,
-            now_us: 0,
             tenants: Vec::new(),
         })
     }
 
+    /// Leaves the plane's messages to the transport.
     pub(crate) fn attach(&mut self, dialect: Dialect, now_us: u64) -> Result<(), fw_error> {
         let Some(send) = self.callbacks.send else {
             return Err(FW_ERROR_ARGUMENT);
         };
-        if self.plane.is_some() {
+        let Way::None(config) = &mut self.way else {
             return Err(FW_ERROR_STATE);
-        }
-        self.carrier = Carrier::Transport {
-            send,
-            user_data: self.user_data,
         };
-        self.plane = Some(self.datapath.add_peer(dialect, now_us));
-        self.transmit();
+        let mut datapath = Datapath::new(core::mem::take(config));
+        let plane = datapath.add_peer(dialect, now_us);
+        self.way = Way::Transport(Box::new(datapath), plane, send);
+        self.transmit(now_us);
         Ok(())
+    }
+
+    /// Joins the plane at a path, now or as soon as it is there.
+    pub(crate) fn connect(
+        &mut self,
+        link: fw_link,
+        path: &str,
+        now_us: u64,
+    ) -> Result<(), fw_error> {
+        if path.is_empty() || path.len() > MAX_PATH {
+            return Err(FW_ERROR_ARGUMENT);
+        }
+        let Way::None(config) = &mut self.way else {
+            return Err(FW_ERROR_STATE);
+        };
+        let joined = Joined::new(link, path, config, now_us).map_err(|_| FW_ERROR_IO)?;
+        self.way = Way::Link(Box::new(joined));
+        self.service(now_us)?;
+        match &self.way {
+            Way::Link(joined) if !joined.is_connected() => {
+                self.log(fw_log_level::FW_LOG_WARNING, &joined.to_string());
+                Err(FW_ERROR_NO_PLANE)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn datapath(&self) -> Option<&Datapath> {
+        match &self.way {
+            Way::None(_) => None,
+            Way::Transport(datapath, ..) => Some(datapath),
+            Way::Link(joined) => Some(joined.datapath()),
+        }
+    }
+
+    fn datapath_mut(&mut self) -> Option<&mut Datapath> {
+        match &mut self.way {
+            Way::None(_) => None,
+            Way::Transport(datapath, ..) => Some(datapath),
+            Way::Link(joined) => Some(joined.datapath_mut()),
+        }
     }
 
     pub(crate) fn start(
@@ -119,8 +160,11 @@ impl Session {
         info: &FlowInfo,
         user_data: *mut c_void,
     ) -> Result<FlowId, fw_error> {
-        let plane = self.plane.ok_or(FW_ERROR_STATE)?;
-        let started = self.datapath.start(plane, algorithm, info);
+        let started = match &mut self.way {
+            Way::None(_) => return Err(FW_ERROR_STATE),
+            Way::Transport(datapath, plane, _) => datapath.start(*plane, algorithm, info),
+            Way::Link(joined) => joined.start(algorithm, info),
+        };
         let flow = started.map_err(|error| match error {
             StartError::Full(_) => FW_ERROR_FULL,
             _ => FW_ERROR_ARGUMENT,
@@ -134,7 +178,7 @@ impl Session {
             cwnd: info.cwnd,
             rate: 0,
         };
-        self.transmit();
+        self.transmit(info.now_us);
         Ok(flow)
     }
 
@@ -143,8 +187,8 @@ impl Session {
         flow: FlowId,
         signals: &[u64; Signal::ALL.len()],
     ) -> Result<(), fw_error> {
-        self.now_us = self.now_us.max(signals[Signal::Now as usize]);
-        let invoked = self.datapath.invoke(flow, signals);
+        let datapath = self.datapath_mut().ok_or(FW_ERROR_UNKNOWN_FLOW)?;
+        let invoked = datapath.invoke(flow, signals);
         let changed = invoked.map_err(|_| FW_ERROR_UNKNOWN_FLOW)?;
         if let (Some(controls), Some(tenant)) = (changed, self.tenants.get_mut(flow.slot as usize))
         {
@@ -159,12 +203,13 @@ impl Session {
                 unsafe { set(before.user_data, controls.rate) };
             }
         }
-        self.transmit();
+        self.transmit(signals[Signal::Now as usize]);
         Ok(())
     }
 
     pub(crate) fn state(&self, flow: FlowId) -> Result<fw_flow_state, fw_error> {
-        let view = self.datapath.flow(flow).ok_or(FW_ERROR_UNKNOWN_FLOW)?;
+        let view = self.datapath().and_then(|datapath| datapath.flow(flow));
+        let view = view.ok_or(FW_ERROR_UNKNOWN_FLOW)?;
         let governor = match view.state {
             FlowState::Waiting => fw_governor::FW_GOVERNOR_WAITING,
             FlowState::Running => fw_governor::FW_GOVERNOR_PROGRAM,
@@ -186,7 +231,8 @@ impl Session {
         flow: FlowId,
         controls: Controls,
     ) -> Result<(), fw_error> {
-        let set = self.datapath.set_controls(flow, controls);
+        let datapath = self.datapath_mut().ok_or(FW_ERROR_UNKNOWN_FLOW)?;
+        let set = datapath.set_controls(flow, controls);
         set.map_err(|error| match error {
             ControlsError::UnknownFlow(_) => FW_ERROR_UNKNOWN_FLOW,
             ControlsError::OutOfRange => FW_ERROR_ARGUMENT,
@@ -198,95 +244,59 @@ impl Session {
     }
 
     pub(crate) fn close(&mut self, flow: FlowId) -> Result<(), fw_error> {
-        let closed = self.datapath.close(flow);
+        let datapath = self.datapath_mut().ok_or(FW_ERROR_UNKNOWN_FLOW)?;
+        let closed = datapath.close(flow);
         closed.map_err(|_| FW_ERROR_UNKNOWN_FLOW)?;
         if let Some(tenant) = self.tenants.get_mut(flow.slot as usize) {
             *tenant = Tenant::VACANT;
         }
-        self.transmit();
+        // The time says no more than when a link that is lost may be tried again: at once.
+        self.transmit(0);
         Ok(())
     }
 
     pub(crate) fn receive(&mut self, packet: &[u8], now_us: u64) -> Result<(), fw_error> {
-        let (Some(plane), Carrier::Transport { .. }) = (self.plane, &self.carrier) else {
+        let Way::Transport(datapath, plane, _) = &mut self.way else {
             return Err(FW_ERROR_STATE);
         };
-        self.datapath.on_message(plane, packet, now_us);
-        self.transmit();
+        datapath.on_message(*plane, packet, now_us);
+        self.transmit(now_us);
         Ok(())
     }
 
-    /// Joins the plane at a path, now or as soon as it is there.
-    pub(crate) fn connect(
-        &mut self,
-        link: fw_link,
-        path: &str,
-        now_us: u64,
-    ) -> Result<(), fw_error> {
-        if path.is_empty() || path.len() > MAX_PATH {
-            return Err(FW_ERROR_ARGUMENT);
-        }
-        if self.plane.is_some() {
-            return Err(FW_ERROR_STATE);
-        }
-        let mut linked = Linked::new(link, Path::new(path)).map_err(|_| FW_ERROR_IO)?;
-        let made = linked.connect(now_us);
-        self.plane = Some(self.datapath.add_peer(linked.dialect(), now_us));
-        self.carrier = Carrier::Link(linked);
-        match made {
-            Ok(_) => {
-                self.tell(Change::Made);
-                self.transmit();
-                Ok(())
-            }
-            Err(error) => Err(match error.kind() {
-                io::ErrorKind::NotFound
-                | io::ErrorKind::ConnectionRefused
-                | io::ErrorKind::WouldBlock => FW_ERROR_NO_PLANE,
-                _ => FW_ERROR_IO,
-            }),
+    pub(crate) fn fd(&self) -> c_int {
+        match &self.way {
+            Way::Link(joined) => joined.fd(),
+            Way::None(_) | Way::Transport(..) => -1,
         }
     }
 
-    pub(crate) fn fd(&self) -> c_int {
-        match &self.carrier {
-            Carrier::Link(linked) => linked.fd(),
-            Carrier::None | Carrier::Transport { .. } => -1,
-        }
+    pub(crate) fn next_timeout(&self) -> u64 {
+        let next = match &self.way {
+            Way::None(_) => None,
+            Way::Transport(datapath, ..) => datapath.next_timeout(),
+            Way::Link(joined) => joined.next_timeout(),
+        };
+        next.unwrap_or(u64::MAX)
     }
 
     pub(crate) fn service(&mut self, now_us: u64) -> Result<(), fw_error> {
-        let plane = self.plane.ok_or(FW_ERROR_STATE)?;
-        self.now_us = self.now_us.max(now_us);
-        if let Carrier::Link(linked) = &mut self.carrier {
-            // That the plane is not there yet was told when it was lost, or by `connect`.
-            if let Ok(Some(change)) = linked.connect(now_us) {
-                self.tell(change);
+        let changed = match &mut self.way {
+            Way::None(_) => return Err(FW_ERROR_STATE),
+            Way::Transport(datapath, ..) => {
+                datapath.tick(now_us);
+                false
             }
-        }
-        let mut lost = None;
-        if let Carrier::Link(linked) = &mut self.carrier {
-            for _ in 0..MAX_PACKETS {
-                match linked.receive() {
-                    Ok(Some(packet)) => self.datapath.on_message(plane, packet, now_us),
-                    Ok(None) => break,
-                    Err(change) => {
-                        lost = Some(change);
-                        break;
-                    }
-                }
-            }
-        }
-        if let Some(change) = lost {
-            self.tell(change);
-        }
-        self.datapath.tick(now_us);
-        self.transmit();
+            Way::Link(joined) => joined.service(now_us),
+        };
+        self.log_change(changed);
+        self.transmit(now_us);
         Ok(())
     }
 
     pub(crate) fn statistics(&self) -> fw_statistics {
-        let counts = self.datapath.statistics();
+        let counts = self.datapath().map(Datapath::statistics);
+        let counts = counts.unwrap_or_default();
         fw_statistics {
             size: size_of::<fw_statistics>(),
             flows: counts.flows.into(),
@@ -300,51 +310,25 @@ impl Session {
     }
 
     /// Sends what the datapath has for the plane, as far as there is room.
-    fn transmit(&mut self) {
-        let mut lost = None;
-        match &mut self.carrier {
-            Carrier::None => {}
-            Carrier::Transport { send, user_data } => {
-                while let Some((_, packet)) = self.datapath.poll_transmit(MAX_PACKET) {
+    fn transmit(&mut self, now_us: u64) {
+        let changed = match &mut self.way {
+            Way::None(_) => false,
+            Way::Transport(datapath, _, send) => {
+                while let Some((_, packet)) = datapath.poll_transmit(MAX_PACKET) {
                     // SAFETY: the transport's own callback, with the pointer that it gave for
                     // this. What it does not take is dropped.
-                    let _ = unsafe { send(*user_data, packet.as_ptr().cast(), packet.len()) };
+                    let _ = unsafe { send(self.user_data, packet.as_ptr().cast(), packet.len()) };
                 }
+                false
             }
-            Carrier::Link(linked) => loop {
-                match linked.is_ready() {
-                    Ok(true) => {}
-                    Ok(false) => break,
-                    Err(change) => {
-                        lost = Some(change);
-                        break;
-                    }
-                }
-                let Some((_, packet)) = self.datapath.poll_transmit(MAX_PACKET) else {
-                    break;
-                };
-                if let Err(change) = linked.send(packet) {
-                    lost = Some(change);
-                    break;
-                }
-            },
-        }
-        if let Some(change) = lost {
-            self.tell(change);
-        }
+            Way::Link(joined) => joined.flush(now_us),
+        };
+        self.log_change(changed);
     }
 
-    /// Acts on what became of the link: whoever is there next is to be told of everything.
-    fn tell(&mut self, change: Change) {
-        let (level, what) = match change {
-            Change::Made => (fw_log_level::FW_LOG_INFO, "joined the plane at"),
-            Change::Lost => (fw_log_level::FW_LOG_WARNING, "lost the plane at"),
-        };
-        if let (Change::Lost, Some(plane)) = (change, self.plane) {
-            self.datapath.reset_peer(plane, self.now_us);
-        }
-        if let Carrier::Link(linked) = &self.carrier {
-            self.log(level, &format!("{what} {}", linked.path().display()));
+    fn log_change(&self, changed: bool) {
+        if let (true, Way::Link(joined)) = (changed, &self.way) {
+            self.log(fw_log_level::FW_LOG_INFO, &joined.to_string());
         }
     }
 

@@ -74,9 +74,6 @@ fn options(told: *mut Told) -> fw_options {
     };
     options.user_data = told.cast();
     options.instance = 1;
-    if cfg!(miri) {
-        options.backend = fw_backend::FW_BACKEND_INTERPRETER as u32;
-    }
     options
 }
 
