@@ -20,7 +20,6 @@ mod notice;
 mod plane;
 mod programs;
 mod report;
-pub mod serve;
 
 pub use algorithm::{Algorithm, Flow};
 pub use control::Control;
