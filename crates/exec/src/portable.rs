@@ -7,18 +7,25 @@
 //! instruction = u8 opcode, 3 × {u8 register type, u32 register or immediate}      16 bytes
 //! ```
 //!
-//! all little-endian. [`decode`] lifts such a program to a verified [`Program`].
+//! all little-endian. [`decode`] lifts such a program to a verified [`Program`]; [`encode`] flattens
+//! a program to what libccp takes.
 //!
 //! Where the two differ in meaning, a program that is decoded means what our language says: sums,
 //! differences and products saturate and `x / 0` is 0, where libccp abandons the invocation;
-//! `+infinity` is `u64::MAX`, where libccp has 2³² − 1 for it.
+//! `+infinity` is `u64::MAX`, where libccp has 2³² − 1 for it. What is encoded does on libccp what
+//! our language says: see [`encode`] for the edges.
 
 mod decode;
+mod encode;
+mod flatten;
 mod lift;
+mod sequence;
 mod value;
 mod wire;
 
 use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
 
 use fairwater_lang::{Invalid, Program, VarId};
 
@@ -108,9 +115,9 @@ pub enum Flaw {
     /// A definition stands in an event.
     #[error("a definition stands in an event")]
     Misplaced,
-    /// A condition writes more than temporary and local registers and, last, the event flag.
-    #[error("a condition writes what is no temporary or local register")]
-    WriteInCondition,
+    /// A condition reports, or lets later events run.
+    #[error("a condition writes a flag other than its own")]
+    CommandInCondition,
     /// The event flag is written elsewhere than at the end of a condition.
     #[error("the event flag is written elsewhere than at the end of a condition")]
     EventFlag,
@@ -126,4 +133,68 @@ pub enum Flaw {
 /// The first thing that is wrong, with its place.
 pub fn decode(body: &[u8]) -> Result<Decoded, Error> {
     decode::program(body)
+}
+
+/// What [`encode`] adds to the report variables of a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Append {
+    /// Nothing.
+    Nothing,
+    /// The datapath's time in µs, the congestion window in bytes and the pacing rate in bytes/s, in
+    /// this order after the program's own, if there is room: libccp's reports carry nothing of the
+    /// kind.
+    Flow,
+}
+
+/// A program in libccp's encoding.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Encoded {
+    /// An INSTALL message from its twelfth byte on.
+    pub body: Vec<u8>,
+    /// The control register of each control variable.
+    pub controls: BTreeMap<VarId, u32>,
+    /// Whether reports end with what [`Append::Flow`] adds.
+    pub appended: bool,
+}
+
+/// What libccp has no room for or no way to say. Its bounds are those of libccp 1.2.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Inexpressible {
+    /// Too many report variables.
+    #[error("libccp has {max} report registers, the program needs {0}", max = wire::REGISTERS)]
+    Reports(usize),
+    /// Too many control variables, hidden ones included.
+    #[error("libccp has {max} control registers, the program needs {0}", max = wire::REGISTERS)]
+    Controls(usize),
+    /// Too many instructions.
+    #[error("libccp runs {max} instructions, the program takes {0}", max = wire::INSTRUCTIONS)]
+    Instructions(usize),
+    /// An expression or the branches around it hold too many values at a time.
+    #[error(
+        "libccp has {} temporary and {} local registers, an expression needs more",
+        wire::TMPS,
+        wire::LOCALS
+    )]
+    Scratch,
+    /// A constant is neither below 2³² − 1 nor `+infinity`.
+    #[error("libccp has constants below 2³² − 1 and +infinity, the program has {0}")]
+    Constant(u64),
+    /// A variable's initial value is neither below 2³² − 1 nor `+infinity`, or is 0x3fffffff, which
+    /// libccp takes for infinity there.
+    #[error("libccp cannot give `{0}` the initial value {1}")]
+    Initial(String, u64),
+}
+
+/// A verified program in libccp's encoding. Hidden variables become control registers after those
+/// of the control variables.
+///
+/// libccp then does what our language says, division by zero and subtraction below zero included,
+/// except that: `+infinity` is 2³² − 1 there; a sum or a product that passes 2⁶⁴ abandons the
+/// invocation or wraps; `wrapped_max` takes 0 for no number at all, and yields 32 bits; a window or a
+/// rate of 0 is not applied.
+///
+/// # Errors
+/// The first [`Inexpressible`] thing, with the bound.
+pub fn encode(program: &Program, append: Append) -> Result<Encoded, Inexpressible> {
+    encode::program(program, append)
 }

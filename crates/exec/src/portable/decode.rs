@@ -2,12 +2,14 @@
 
 use alloc::collections::BTreeMap;
 use alloc::format;
+use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use fairwater_lang::{Event, Expr, Program, Scope, Type, VarId, Variable};
+use fairwater_lang::{Event, Expr, Place, Program, Scope, Stmt, Type, VarId, Variable};
 
 use super::lift::{Lift, Names};
+use super::sequence;
 use super::wire::{INFINITY, Instruction, Op, RECORD, REGISTERS, Register, Spans, Unknown};
 use super::{Decoded, Error, Flaw};
 
@@ -51,6 +53,18 @@ pub(super) fn program(body: &[u8]) -> Result<Decoded, Error> {
             condition: Expr::Const(0, Type::Bool),
             body: Vec::new(),
         });
+    }
+    let named = variables.len();
+    let does_more = |statement: &Stmt| match statement {
+        Stmt::Assign(Place::Var(id), _) => usize::from(id.0) < named,
+        _ => true,
+    };
+    if events
+        .iter()
+        .any(|event| event.prelude.iter().any(does_more))
+    {
+        // Before a condition our programs assign to hidden variables only.
+        events = vec![sequence::event(events, &mut lift)];
     }
     let (controls, mut hidden) = lift.finish();
     variables.append(&mut hidden);

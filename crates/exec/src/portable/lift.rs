@@ -85,11 +85,9 @@ impl<'i> Lift<'i> {
         let reads = self.begin(&span)?;
         for at in span.start..last {
             let instruction = self.instructions[at];
-            let wrong = |flaw| Error::Instruction { at, flaw };
-            match instruction.result {
-                Register::Tmp(_) | Register::Local(_) => {}
-                Register::FLAG => return Err(wrong(Flaw::EventFlag)),
-                _ => return Err(wrong(Flaw::WriteInCondition)),
+            if matches!(instruction.result, Register::CONTINUE | Register::REPORT) {
+                let flaw = Flaw::CommandInCondition;
+                return Err(Error::Instruction { at, flaw });
             }
             self.instruction(at, reads[at - span.start])?;
         }
@@ -402,7 +400,8 @@ impl<'i> Lift<'i> {
         Ok(place)
     }
 
-    fn new_hidden(&mut self, name: String, ty: Type) -> VarId {
+    /// A new hidden variable of a name that no other has.
+    pub(super) fn new_hidden(&mut self, name: String, ty: Type) -> VarId {
         let id = VarId((self.named + self.hidden.len()) as u16);
         self.hidden.push(Variable {
             name,

@@ -1,5 +1,7 @@
 //! Instructions and registers as bytes.
 
+use alloc::vec::Vec;
+
 /// Bytes of one instruction, and of one event's spans.
 pub(super) const RECORD: usize = 16;
 
@@ -12,6 +14,12 @@ pub(super) const REGISTERS: u32 = 110;
 pub(super) const TMPS: usize = 8;
 /// Local registers that libccp has.
 pub(super) const LOCALS: u32 = 8;
+/// Instructions that libccp runs: it counts them in a byte, and never leaves a body that ends with
+/// the 256th.
+pub(super) const INSTRUCTIONS: usize = 255;
+/// Events that libccp takes.
+pub(super) const EVENTS: usize = 256;
+
 /// What an instruction does; the discriminant is its opcode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -86,6 +94,8 @@ impl Register {
     pub(super) const MICROS: Self = Self::Implicit(3);
     pub(super) const CWND: Self = Self::Implicit(4);
     pub(super) const RATE: Self = Self::Implicit(5);
+    /// The datapath's time.
+    pub(super) const NOW: Self = Self::Primitive(5);
 
     fn read(kind: u8, value: u32) -> Option<Self> {
         Some(match kind {
@@ -104,6 +114,18 @@ impl Register {
             7 => Self::Tmp(value),
             _ => return None,
         })
+    }
+
+    const fn parts(self) -> (u8, u32) {
+        match self {
+            Self::Control { index, volatile } => (if volatile { 8 } else { 0 }, index),
+            Self::Immediate(value) => (1, value),
+            Self::Implicit(index) => (2, index),
+            Self::Local(index) => (3, index),
+            Self::Primitive(index) => (4, index),
+            Self::Report { index, volatile } => (if volatile { 5 } else { 6 }, index),
+            Self::Tmp(index) => (7, index),
+        }
     }
 }
 
@@ -141,6 +163,15 @@ impl Instruction {
             right: register(2)?,
         })
     }
+
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        out.push(self.op as u8);
+        for register in [self.result, self.left, self.right] {
+            let (kind, value) = register.parts();
+            out.push(kind);
+            out.extend_from_slice(&value.to_le_bytes());
+        }
+    }
 }
 
 /// Where the instructions of an event stand.
@@ -161,6 +192,17 @@ impl Spans {
             condition_len: word(1),
             body_start: word(2),
             body_len: word(3),
+        }
+    }
+
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        for word in [
+            self.condition_start,
+            self.condition_len,
+            self.body_start,
+            self.body_len,
+        ] {
+            out.extend_from_slice(&word.to_le_bytes());
         }
     }
 }

@@ -118,12 +118,12 @@ fn conditions() {
         .is_ok()
     );
     assert_eq!(
-        flaw(&[(BIND, CWND, CWND, immediate(1)), holds]),
-        Flaw::WriteInCondition
+        flaw(&[(BIND, CONTINUE, CONTINUE, immediate(1)), holds]),
+        Flaw::CommandInCondition
     );
     assert_eq!(
         flaw(&[(BIND, REPORT, REPORT, immediate(1)), holds]),
-        Flaw::WriteInCondition
+        Flaw::CommandInCondition
     );
     assert_eq!(flaw(&[holds, holds]), Flaw::EventFlag);
     let sometimes = (IF, FLAG, immediate(1), immediate(1));
@@ -268,6 +268,40 @@ fn what_a_write_overtakes_is_kept() {
         ],
     );
     assert_eq!(after, (5 * 30 + 5 * 7) / 10);
+}
+
+#[test]
+fn conditions_may_write() {
+    // The first event's condition doubles the window, and does not hold; the second's adds 1 and
+    // holds; so does the third's, which is tried because the second falls through; the last is not.
+    let doubles = [(ADD, CWND, CWND, CWND), (BIND, FLAG, FLAG, immediate(0))];
+    let adds = [(ADD, CWND, CWND, immediate(1)), (BIND, FLAG, FLAG, CWND)];
+    let falls = [(IF, CONTINUE, signal(0), immediate(1))];
+    let events = [
+        &doubles[..],
+        &falls,
+        &adds,
+        &falls,
+        &adds,
+        &[],
+        &doubles,
+        &falls,
+    ];
+    let run = |acked: u64| {
+        let (mut spans, mut instructions) = (Vec::new(), Vec::new());
+        for event in events.chunks(2) {
+            let start = instructions.len() as u32;
+            let (condition, body) = (event[0].len() as u32, event[1].len() as u32);
+            spans.push([start, condition, start + condition, body]);
+            instructions.extend(event.concat());
+        }
+        let decoded = portable::decode(&body(&spans, &instructions)).unwrap();
+        let mut signals = [0; Signal::ALL.len()];
+        signals[Signal::BytesAcked as usize] = acked;
+        Flow::new(&decoded.program).ack(&signals).cwnd
+    };
+    assert_eq!(run(0), 14480 * 2 + 1);
+    assert_eq!(run(1), (14480 * 2 + 2) * 2);
 }
 
 #[test]

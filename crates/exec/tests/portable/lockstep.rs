@@ -42,6 +42,11 @@ impl<'p> Flow<'p> {
         outcome
     }
 
+    /// The time of the latest ACK, µs.
+    pub(crate) const fn now_us(&self) -> u64 {
+        self.now_us
+    }
+
     pub(crate) fn variable(&self, id: VarId) -> u64 {
         self.machine.variables()[usize::from(id.0)]
     }

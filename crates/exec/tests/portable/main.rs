@@ -7,6 +7,7 @@
     reason = "a test may fail by panicking"
 )]
 
+mod encoded;
 mod hostile;
 mod listings;
 mod lockstep;

@@ -1,0 +1,247 @@
+//! What is encoded means what it meant, and what does not fit is named.
+
+use fairwater_exec::portable::{self, Append, Encoded, Inexpressible};
+use fairwater_lang::{Binary, Event, Expr, Program, Scope, Stmt, Type, VarId, compile};
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+
+use crate::lockstep::{Flow, acks, agree};
+
+fn program(source: &str) -> Program {
+    compile("encoded.ccp", source)
+        .unwrap_or_else(|errors| panic!("{errors}\n{source}"))
+        .program
+}
+
+/// Rewrites every expression, from the leaves up.
+fn rewritten(program: &Program, rewrite: &impl Fn(Expr) -> Expr) -> Program {
+    fn expr(e: &Expr, rewrite: &impl Fn(Expr) -> Expr) -> Expr {
+        let go = |e: &Expr| Box::new(expr(e, rewrite));
+        rewrite(match e {
+            Expr::Const(..) | Expr::Place(_) | Expr::Signal(_) => e.clone(),
+            Expr::Scale { value, num, den } => Expr::Scale {
+                value: go(value),
+                num: *num,
+                den: *den,
+            },
+            Expr::Not(a) => Expr::Not(go(a)),
+            Expr::Binary(op, a, b) => Expr::Binary(*op, go(a), go(b)),
+            Expr::Compare(op, a, b) => Expr::Compare(*op, go(a), go(b)),
+            Expr::And(a, b) => Expr::And(go(a), go(b)),
+            Expr::Or(a, b) => Expr::Or(go(a), go(b)),
+            Expr::Ewma { weight, old, new } => Expr::Ewma {
+                weight: go(weight),
+                old: go(old),
+                new: go(new),
+            },
+            Expr::If {
+                condition,
+                then,
+                otherwise,
+            } => Expr::If {
+                condition: go(condition),
+                then: go(then),
+                otherwise: go(otherwise),
+            },
+        })
+    }
+    fn statements(list: &[Stmt], rewrite: &impl Fn(Expr) -> Expr) -> Vec<Stmt> {
+        let statement = |statement: &Stmt| match statement {
+            Stmt::Assign(place, value) => Stmt::Assign(*place, expr(value, rewrite)),
+            Stmt::If {
+                condition,
+                then,
+                otherwise,
+            } => Stmt::If {
+                condition: expr(condition, rewrite),
+                then: statements(then, rewrite),
+                otherwise: statements(otherwise, rewrite),
+            },
+            other => other.clone(),
+        };
+        list.iter().map(statement).collect()
+    }
+    let event = |event: &Event| Event {
+        prelude: statements(&event.prelude, rewrite),
+        condition: expr(&event.condition, rewrite),
+        body: statements(&event.body, rewrite),
+    };
+    Program {
+        variables: program.variables.clone(),
+        events: program.events.iter().map(event).collect(),
+        signals: program.signals,
+    }
+}
+
+/// The program with constants that libccp can express.
+fn small(mut program: Program) -> Program {
+    let fits = |value: u64| match value {
+        u64::MAX => value,
+        value => value % 1_000_000_007,
+    };
+    for variable in &mut program.variables {
+        variable.init = fits(variable.init);
+    }
+    rewritten(&program, &|e| match e {
+        Expr::Const(value, ty) => Expr::Const(fits(value), ty),
+        other => other,
+    })
+}
+
+/// The program with products that saturate at 64 bits before they are divided.
+fn without_scales(program: &Program) -> Program {
+    rewritten(program, &|e| match e {
+        Expr::Scale { value, num, den } => {
+            let constant = |n: u32| Box::new(Expr::Const(n.into(), Type::Num));
+            let product = Expr::Binary(Binary::Mul, value, constant(num));
+            Expr::Binary(Binary::Div, Box::new(product), constant(den))
+        }
+        other => other,
+    })
+}
+
+/// The report and control variables of a program, those of the decoded one beside them.
+fn pairs(program: &Program, encoded: &Encoded) -> (Program, Vec<(VarId, VarId)>) {
+    let decoded = portable::decode(&encoded.body).unwrap_or_else(|e| panic!("{e}\n{program}"));
+    let ids = (0..).zip(&program.variables);
+    let pairs = ids.filter_map(|(at, variable)| match variable.scope {
+        Scope::Report => Some((VarId(at), VarId(at))),
+        Scope::Control => Some((VarId(at), decoded.controls[&encoded.controls[&VarId(at)]])),
+        Scope::Hidden => None,
+    });
+    (decoded.program, pairs.collect())
+}
+
+/// Whether it fits libccp; panics if it does not for another reason than size.
+fn encoded(program: &Program, append: Append) -> Option<Encoded> {
+    match portable::encode(program, append) {
+        Ok(encoded) => Some(encoded),
+        Err(Inexpressible::Instructions(_) | Inexpressible::Scratch) => None,
+        // 2147483647.5 is 4294967295 halves.
+        Err(Inexpressible::Constant(4_294_967_295)) => None,
+        Err(other) => panic!("{other}\n{program}"),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn random_programs_mean_the_same(source in fairwater_lang::arbitrary::source(), acks in acks()) {
+        let program = small(program(&source));
+        if let Some(encoded) = encoded(&program, Append::Nothing) {
+            let (decoded, pairs) = pairs(&program, &encoded);
+            agree(&without_scales(&program), &decoded, &pairs, &acks);
+        }
+    }
+
+    #[test]
+    fn the_flow_is_appended_as_it_is(source in fairwater_lang::arbitrary::source(), acks in acks()) {
+        let program = small(program(&source));
+        let encoded = encoded(&program, Append::Flow);
+        if let Some(encoded) = encoded.filter(|encoded| encoded.appended) {
+            let (decoded, _) = pairs(&program, &encoded);
+            let mut flow = Flow::new(&decoded);
+            for ack in acks {
+                let outcome = flow.ack(&ack);
+                if let Some(report) = outcome.report {
+                    let appended = [flow.now_us(), outcome.cwnd, outcome.rate];
+                    prop_assert!(report.ends_with(&appended), "{report:?} {appended:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn most_random_programs_fit() {
+    let mut runner = TestRunner::deterministic();
+    let strategy = fairwater_lang::arbitrary::source();
+    let fit = (0..200).filter(|_| {
+        let source = strategy.new_tree(&mut runner).unwrap().current();
+        encoded(&small(program(&source)), Append::Flow).is_some()
+    });
+    let fit = fit.count();
+    assert!(fit > 100, "{fit} of 200");
+}
+
+#[test]
+fn bounds_are_met_and_named() {
+    let encode = |source: &str| portable::encode(&program(source), Append::Flow);
+    let refused = |source: &str| encode(source).unwrap_err();
+    let many = |n: usize, report: bool| {
+        let declared: String = (0..n).map(|i| format!("(v{i} 0)")).collect();
+        let declared = if report {
+            format!("(Report {declared})")
+        } else {
+            declared
+        };
+        format!("(def {declared}) (when true (report))")
+    };
+    assert!(encode(&many(107, true)).unwrap().appended);
+    assert!(!encode(&many(108, true)).unwrap().appended);
+    assert!(encode(&many(110, true)).is_ok());
+    assert_eq!(refused(&many(111, true)), Inexpressible::Reports(111));
+    assert!(encode(&many(110, false)).is_ok());
+    assert_eq!(refused(&many(111, false)), Inexpressible::Controls(111));
+    // An event takes one instruction to hold; the three fields are defined and written.
+    let long = |n: usize| format!("(when true {} (report))", "(:= Cwnd 1)".repeat(n - 2));
+    assert!(encode(&long(249)).unwrap().appended);
+    assert!(!encode(&long(250)).unwrap().appended);
+    assert!(encode(&long(255)).is_ok());
+    assert_eq!(refused(&long(256)), Inexpressible::Instructions(256));
+    let set = |value: u64| format!("(when true (:= Cwnd (+ Cwnd {value})))");
+    let initially = |value: u64| format!("(def (v {value})) (when true (:= v 1))");
+    for program in [set, initially] as [fn(u64) -> String; 2] {
+        assert!(encode(&program((1 << 32) - 2)).is_ok());
+        assert!(encode(&program(u64::MAX)).is_ok());
+    }
+    for value in [(1 << 32) - 1, 1 << 32, u64::MAX - 1] {
+        assert_eq!(refused(&set(value)), Inexpressible::Constant(value));
+        let initial = Inexpressible::Initial("v".to_owned(), value);
+        assert_eq!(refused(&initially(value)), initial);
+    }
+    assert!(encode(&set(0x3fff_ffff)).is_ok());
+    let initial = Inexpressible::Initial("v".to_owned(), 0x3fff_ffff);
+    assert_eq!(refused(&initially(0x3fff_ffff)), initial);
+    // A balanced tree needs a register for each level; each branch holds one.
+    let tree = |levels: usize| {
+        (0..levels).fold("Cwnd".to_owned(), |inner, _| format!("(+ {inner} {inner})"))
+    };
+    assert!(encode(&format!("(when true (:= Cwnd {}))", tree(6))).is_ok());
+    let nested = |levels: usize| {
+        let (open, close) = ("(when (> Cwnd 5)".repeat(levels), ")".repeat(levels));
+        format!("(when true {open} (:= Cwnd (+ Cwnd (- Rate 1))) {close})")
+    };
+    assert!(encode(&nested(14)).is_ok());
+    assert_eq!(refused(&nested(17)), Inexpressible::Scratch);
+}
+
+#[test]
+fn control_registers_are_told() {
+    let program =
+        program("(def (a 1) (Report (r 0)) (volatile b 2)) (when (> (ewma 3 a) b) (report))");
+    let encoded = portable::encode(&program, Append::Nothing).unwrap();
+    let registers: Vec<_> = encoded.controls.iter().map(|(id, at)| (*id, *at)).collect();
+    assert_eq!(registers, [(VarId(1), 0), (VarId(2), 1)]);
+    let decoded = portable::decode(&encoded.body).unwrap();
+    let found = decoded.controls[&1];
+    let found = &decoded.program.variables[usize::from(found.0)];
+    assert_eq!((found.init, found.volatile), (2, true));
+}
+
+#[test]
+fn a_branch_is_decided_before_it_writes() {
+    let source = "(def (Report (r 0)) (n 10) (armed true))
+    (when true
+      (if armed (:= armed false) (:= n (+ n 1)))
+      (if (> n 10) (:= n 5) (when (< n 10) (:= n (+ n 2)) (:= Report.r (/ n (- 7 n)))))
+      (report))";
+    let program = program(source);
+    let (decoded, pairs) = pairs(
+        &program,
+        &portable::encode(&program, Append::Nothing).unwrap(),
+    );
+    agree(&program, &decoded, &pairs, &[[0; 15]; 30]);
+}
