@@ -16,7 +16,7 @@ endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test lint bench doc header install uninstall clean
+.PHONY: help setup build demo test loom miri lint bench doc header install uninstall clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -30,8 +30,14 @@ build: setup ## build the release program
 demo: build ## Fairwater's Cubic beside the kernel's on an emulated 48 Mbit/s, 20 ms path
 	$(SUDO) $(FAIRWATER) try cubic --against kernel:cubic --link "48mbit 20ms 1bdp" --for 30s
 
-test: lint ## lint, then run every test; as root, or with FAIRWATER_REQUIRE_PRIVILEGED=1, all of them
+test: lint loom ## lint, then run every test; as root, or with FAIRWATER_REQUIRE_PRIVILEGED=1, all of them
 	$(CARGO) $(AS_ROOT) test --workspace --locked
+
+loom: setup ## run the shared-memory ring through every interleaving of its ends
+	RUSTFLAGS="--cfg loom" $(CARGO) test --package fairwater-proto --lib --locked --target-dir $(TARGET_DIR)/loom loom
+
+miri: setup ## run the shared-memory ring under Miri (needs nightly Rust with the component miri)
+	MIRIFLAGS="-Zmiri-disable-isolation" $(CARGO) +nightly miri test --package fairwater-proto --lib --locked --target-dir $(TARGET_DIR)/miri ring
 
 lint: setup ## formatting, clippy and the API documentation, warnings denied
 	$(CARGO) fmt --all --check

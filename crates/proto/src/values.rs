@@ -34,6 +34,7 @@ impl<'a> Fields<'a> {
 
     /// The value of that index.
     #[must_use]
+    #[inline]
     pub fn get(self, index: usize) -> Option<u64> {
         match self.0 {
             Words::Memory(values) => values.get(index).copied(),
@@ -42,11 +43,13 @@ impl<'a> Fields<'a> {
     }
 
     /// The values, in order.
+    #[inline]
     pub fn iter(self) -> impl ExactSizeIterator<Item = u64> + 'a {
         (0..self.len()).map(move |i| self.get(i).unwrap_or_default())
     }
 
     /// Writes the first values to `into`, as many as fit, and says how many that were.
+    #[inline]
     pub fn copy_to(self, into: &mut [u64]) -> usize {
         match self.0 {
             Words::Memory(values) => {
@@ -64,6 +67,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Writes the values little-endian to `into`, as many as fit.
+    #[inline]
     pub(crate) fn write(self, into: &mut [[u8; 8]]) {
         match self.0 {
             Words::Memory(values) => {

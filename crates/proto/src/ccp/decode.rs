@@ -117,6 +117,7 @@ fn measure(flow: FlowId, message: &[u8]) -> Result<ToPlane<'_>, Flaw> {
     })
 }
 
+#[inline(never)]
 fn create(flow: FlowId, message: &[u8]) -> Result<ToPlane<'_>, Flaw> {
     let (fixed, name) = fixed::<32>(message)?;
     if name.len() != NAME_FIELD {
@@ -175,6 +176,7 @@ fn command<'a>(
     })
 }
 
+#[inline(never)]
 fn install(message: &[u8]) -> Result<ToDatapath<'_>, Flaw> {
     let (fixed, rest) = fixed::<20>(message)?;
     let parts = fixed.u32::<12>().checked_add(fixed.u32::<16>());

@@ -64,6 +64,7 @@ fn name(bytes: &[u8], at: usize) -> Result<&str, Flaw> {
     core::str::from_utf8(bytes).map_err(|e| Defect::Text.at(at + e.valid_up_to()))
 }
 
+#[inline]
 fn known_version(message: &[u8]) -> Result<u8, Flaw> {
     let header = whole_header(message)?;
     if header.u8::<2>() == VERSION {
@@ -136,6 +137,7 @@ pub(crate) fn decode_to_datapath(message: &[u8]) -> Result<ToDatapath<'_>, Flaw>
     }
 }
 
+#[inline]
 fn program(number: u32) -> Result<u32, Flaw> {
     match number {
         0 => Err(Defect::Value.at(8)),
@@ -186,6 +188,7 @@ fn command(message: &[u8]) -> Result<ToDatapath<'_>, Flaw> {
     })
 }
 
+#[inline(never)]
 fn hello(message: &[u8]) -> Result<ToPlane<'_>, Flaw> {
     let (fixed, rest) = fixed::<24>(message)?;
     let bits = fixed.u32::<16>();
@@ -202,6 +205,7 @@ fn hello(message: &[u8]) -> Result<ToPlane<'_>, Flaw> {
 }
 
 /// The contents of Created and of Resumed.
+#[inline(never)]
 fn started(message: &[u8]) -> Result<(FlowId, &str, FlowInfo), Flaw> {
     let (fixed, rest) = fixed::<104>(message)?;
     if fixed.u32::<20>() != 0 {
@@ -224,6 +228,7 @@ fn started(message: &[u8]) -> Result<(FlowId, &str, FlowInfo), Flaw> {
     Ok((flow::<_, 8, 12>(fixed), name(rest, 104)?, info))
 }
 
+#[inline(never)]
 fn refused(message: &[u8]) -> Result<Refusal, Flaw> {
     let fixed = whole::<24>(message)?;
     let reason = RefusalReason::from_code(fixed.u8::<9>());

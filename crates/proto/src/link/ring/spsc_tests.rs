@@ -13,7 +13,7 @@ use crate::link::{LinkError, MAX_PACKET};
 
 fn config() -> ProptestConfig {
     ProptestConfig {
-        cases: if cfg!(miri) { 8 } else { 512 },
+        cases: if cfg!(miri) { 4 } else { 512 },
         // Miri has no files to keep failures in.
         failure_persistence: None,
         ..ProptestConfig::default()
@@ -46,7 +46,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn it_is_a_queue_of_bounded_room(power in 0..6u32, steps in vec(step(), 1..200)) {
+    fn it_is_a_queue_of_bounded_room(power in 0..6u32, steps in vec(step(), 1..if cfg!(miri) { 30 } else { 200 })) {
         let words = 1usize << power;
         let (_, mut producer, mut consumer) = ring(words);
         let mut model = VecDeque::new();
