@@ -1,13 +1,16 @@
-//! A datapath joined to a plane by a link, with its own reconnecting. Nothing here blocks.
+//! A datapath joined to a plane by a link, with its own reconnecting.
 
 use std::boxed::Box;
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 use std::vec::Vec;
 use std::{fmt, vec};
 
 use fairwater_lang::Signal;
-use fairwater_proto::link::{Link, LinkError, MAX_PACKET, Pollable, Source, datagram, seqpacket};
+use fairwater_proto::link::{
+    Link, LinkError, MAX_PACKET, Pollable, Source, datagram, ring, seqpacket,
+};
 use fairwater_proto::{Dialect, FlowId, FlowInfo};
 
 use crate::{Config, Controls, Datapath, PeerId, StartError, UnknownFlow};
@@ -74,6 +77,21 @@ impl Connection {
         let plane = plane.as_ref().to_owned();
         Self::new(config, Dialect::Own, now_us, move || {
             Ok(Box::new(seqpacket::Connection::connect(&plane)?))
+        })
+    }
+
+    /// To a plane of ours through shared memory, which it offers at a Unix seqpacket socket.
+    /// Connecting is the one thing that waits: for `patience` at most, where a plane listens but
+    /// does not answer at once.
+    pub fn shared_memory(
+        config: Config,
+        plane: impl AsRef<Path>,
+        patience: Duration,
+        now_us: u64,
+    ) -> Self {
+        let plane = plane.as_ref().to_owned();
+        Self::new(config, Dialect::Own, now_us, move || {
+            Ok(Box::new(ring::Ring::connect(&plane, patience)?))
         })
     }
 
@@ -152,12 +170,6 @@ impl Connection {
             self.disconnect(error, now_us);
         }
         self.datapath.tick(now_us);
-        self.flush(now_us);
-    }
-
-    /// Sends what waits, as far as the link takes it, and does nothing else: for right after an
-    /// ACK. Costs no system call when nothing waits.
-    pub fn flush(&mut self, now_us: u64) {
         if let Err(error) = self.send() {
             self.disconnect(error, now_us);
         }

@@ -68,6 +68,8 @@ pub struct Datapath {
     pub(crate) now_us: u64,
     /// The peer whose turn it is to send.
     pub(crate) turn: usize,
+    /// Whether there may be anything to send, so that asking at each ACK costs nothing.
+    pub(crate) unsent: bool,
     algorithms: BTreeSet<Arc<str>>,
 }
 
@@ -85,6 +87,7 @@ impl Datapath {
             statistics: Statistics::default(),
             now_us: 0,
             turn: 0,
+            unsent: false,
             algorithms: BTreeSet::new(),
         }
     }
@@ -102,6 +105,7 @@ impl Datapath {
         let index = peer.index as usize;
         self.wake.resize(self.wake.len().max(index + 1), u64::MAX);
         self.wake[index] = u64::MAX;
+        self.unsent = true;
         peer
     }
 
@@ -132,6 +136,7 @@ impl Datapath {
         let Some(index) = self.peers.index(peer) else {
             return;
         };
+        self.unsent = true;
         self.now_us = self.now_us.max(now_us);
         if let Some(peer) = self.peers.at_mut(index) {
             peer.outgoing.clear();

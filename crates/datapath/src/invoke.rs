@@ -100,6 +100,7 @@ impl Datapath {
         let slot = self.flows.slot(flow).ok_or(UnknownFlow(flow))?;
         let now_us = signals[Signal::Now as usize];
         self.now_us = self.now_us.max(now_us);
+        self.unsent = true;
         let registers = &self.flows.hot[slot].registers;
         let before = (registers.cwnd, registers.rate);
         if self.flows.cold[slot].state.is_governable() {
@@ -205,6 +206,7 @@ impl Datapath {
     /// Writes a report into what goes to the peer. Whatever becomes of it, the volatile variables
     /// take their initial values again: what a program computes does not depend on the link.
     fn report(&mut self, slot: usize, signals: &Signals) {
+        self.unsent = true;
         self.measure_rtt(slot, signals);
         let now_us = signals[Signal::Now as usize];
         let flow = self.flows.name(slot);

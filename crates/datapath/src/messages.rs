@@ -37,6 +37,7 @@ impl Datapath {
     /// of order, about what is not the peer's, or out of bounds is refused as a whole, counted
     /// by reason ([`crate::Statistics::refused`]) and, in our dialect, answered.
     pub fn on_message(&mut self, peer: PeerId, packet: &[u8], now_us: u64) {
+        self.unsent = true;
         self.now_us = self.now_us.max(now_us);
         let Some(index) = self.peers.index(peer) else {
             self.statistics.refuse(RefusalReason::UnknownPeer);

@@ -41,6 +41,7 @@ impl Datapath {
     /// [`Datapath::next_timeout`] says, or every few tens of milliseconds. `now_us` is the
     /// datapath's time.
     pub fn tick(&mut self, now_us: u64) {
+        self.unsent = true;
         self.now_us = self.now_us.max(now_us);
         for peer in 0..self.peers.len() {
             self.check_silence(peer, now_us);

@@ -18,7 +18,15 @@ impl Datapath {
     /// The next packet for a peer: whole messages, at most `max_bytes` of them (no less than
     /// [`MIN_PACKET`]; larger reports are dropped and counted). In libccp's dialect a packet is
     /// one message. The peers take turns. `None` when nothing is to be sent.
+    #[inline]
     pub fn poll_transmit(&mut self, max_bytes: usize) -> Option<(PeerId, &[u8])> {
+        if !self.unsent {
+            return None;
+        }
+        self.next_packet(max_bytes)
+    }
+
+    fn next_packet(&mut self, max_bytes: usize) -> Option<(PeerId, &[u8])> {
         let peers = self.peers.len();
         for step in 0..peers {
             let index = (self.turn + step) % peers;
@@ -29,6 +37,7 @@ impl Datapath {
                 return Some((self.peers.id(index)?, packet));
             }
         }
+        self.unsent = false;
         None
     }
 
@@ -57,6 +66,7 @@ impl Datapath {
     }
 
     pub(crate) fn list_news(&mut self, slot: usize) {
+        self.unsent = true;
         let peer = self.flows.hot[slot].peer as usize;
         if let Some(peer) = self.peers.at_mut(peer) {
             peer.news.push(&mut self.flows.cold, slot);
