@@ -97,10 +97,10 @@ impl Flows {
         self.free.pop_front().map(|slot| slot as usize)
     }
 
-    /// By a quarter at a time: doubling would leave up to half of the memory unused.
+    /// By an eighth at a time: doubling would leave up to half of the memory unused.
     fn grow(&mut self, algorithm: &Arc<str>, info: &FlowInfo) {
         if self.hot.len() == self.hot.capacity() {
-            let more = (self.hot.len() / 4).max(16);
+            let more = (self.hot.len() / 8).max(16);
             self.hot.reserve_exact(more);
             self.cold.reserve_exact(more);
         }

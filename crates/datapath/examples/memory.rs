@@ -1,0 +1,109 @@
+//! What an idle flow costs, bytes: everything that is allocated for 100,000 flows that run a
+//! program, divided by their number.
+//!
+//! ```sh
+//! cargo run --release -p fairwater-datapath --example memory
+//! ```
+
+#![expect(unsafe_code, reason = "an allocator that counts")]
+#![expect(clippy::print_stdout, reason = "what it is for")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::error::Error;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use fairwater_datapath::{Config, Datapath, Signal};
+use fairwater_lang::{binary, compile};
+use fairwater_proto::{Dialect, FlowInfo, ToDatapath, Updates, Welcome};
+
+const FLOWS: u32 = 100_000;
+
+struct Counting;
+
+static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
+
+/// What the system's allocator takes for a request: 8 bytes of its own, in steps of 16.
+const fn taken(size: usize) -> usize {
+    let with_header = (size + 8).next_multiple_of(16);
+    if with_header < 32 { 32 } else { with_header }
+}
+
+// SAFETY: the system's allocator does it; this counts.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATED.fetch_add(taken(layout.size()), Ordering::Relaxed);
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        ALLOCATED.fetch_sub(taken(layout.size()), Ordering::Relaxed);
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let source = include_str!("../../exec/benches/programs/bbr.ccp");
+    let program = compile("bbr.ccp", source)?.program;
+    let before = ALLOCATED.load(Ordering::Relaxed);
+
+    let mut datapath = Datapath::new(Config::default());
+    let plane = datapath.add_peer(Dialect::Own, 0);
+    let mut packet = Vec::new();
+    let welcome = Welcome {
+        instance: 1,
+        alive_us: 1_000_000,
+    };
+    Dialect::Own.encode_to_datapath(&ToDatapath::Welcome(welcome), &mut packet)?;
+    let body = binary::encode(&program);
+    let install = ToDatapath::Install {
+        program: 1,
+        body: &body,
+    };
+    Dialect::Own.encode_to_datapath(&install, &mut packet)?;
+    datapath.on_message(plane, &packet, 0);
+
+    let info = FlowInfo {
+        local: "[2001:db8::1]:443".parse()?,
+        remote: "[2001:db8::2]:4242".parse()?,
+        mss: 1448,
+        cwnd: 14_480,
+        srtt_us: 0,
+        now_us: 0,
+    };
+    for _ in 0..FLOWS {
+        datapath.start(plane, "bbr", &info)?;
+    }
+    while datapath.poll_transmit(1 << 14).is_some() {}
+    let flows: Vec<_> = datapath.flows().collect();
+    let mut signals = [0; Signal::ALL.len()];
+    signals[Signal::BytesAcked as usize] = 2896;
+    signals[Signal::RttSampleUs as usize] = 20_000;
+    for flow in flows {
+        packet.clear();
+        let switch = ToDatapath::Command {
+            flow,
+            switch: Some(1),
+            cwnd: None,
+            rate: None,
+            updates: Updates::NONE,
+            withdraw: false,
+        };
+        Dialect::Own.encode_to_datapath(&switch, &mut packet)?;
+        datapath.on_message(plane, &packet, 0);
+        datapath.invoke(flow, &signals)?;
+    }
+    while datapath.poll_transmit(1 << 14).is_some() {}
+
+    let allocated = ALLOCATED.load(Ordering::Relaxed) - before;
+    let variables = program.variables.len();
+    println!(
+        "{FLOWS} flows, {variables} variables each: {} bytes a flow",
+        allocated / FLOWS as usize
+    );
+    Ok(())
+}
