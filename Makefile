@@ -39,9 +39,10 @@ loom: setup ## run the shared-memory ring through every interleaving of its ends
 miri: setup ## run the shared-memory ring under Miri (needs nightly Rust with the component miri)
 	MIRIFLAGS="-Zmiri-disable-isolation" $(CARGO) +nightly miri test --package fairwater-proto --lib --locked --target-dir $(TARGET_DIR)/miri ring
 
-lint: setup ## formatting, clippy and the API documentation, warnings denied
+lint: setup ## formatting, clippy (without std too) and the API documentation, warnings denied
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) clippy --package fairwater-datapath --no-default-features --target x86_64-unknown-none --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
 
 bench: setup ## run every benchmark (see bench/README.md), on a machine that is idle otherwise

@@ -170,6 +170,12 @@ impl Connection {
             self.disconnect(error, now_us);
         }
         self.datapath.tick(now_us);
+        self.flush(now_us);
+    }
+
+    /// Sends what waits, as far as the link takes it, and does nothing else: for right after an
+    /// ACK. Costs no system call when nothing waits.
+    pub fn flush(&mut self, now_us: u64) {
         if let Err(error) = self.send() {
             self.disconnect(error, now_us);
         }
