@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{algorithms, attach, check, completions, doctor, man, top, r#try};
+use crate::commands::{algorithms, attach, check, completions, doctor, man, serve, top, r#try};
 use crate::failure::Failure;
 
 /// A congestion control plane: write the algorithm once, run it anywhere packets are sent.
@@ -25,6 +25,7 @@ Exit codes:
 pub(crate) enum Command {
     Try(r#try::Args),
     Attach(attach::Args),
+    Serve(serve::Args),
     Top(top::Args),
     Check(check::Args),
     Doctor(doctor::Args),
@@ -38,6 +39,7 @@ impl Command {
         match self {
             Self::Try(args) => r#try::run(&args),
             Self::Attach(args) => attach::run(&args),
+            Self::Serve(args) => serve::run(&args),
             Self::Top(args) => top::run(&args),
             Self::Check(args) => check::run(&args),
             Self::Doctor(args) => doctor::run(&args),

@@ -8,17 +8,22 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use fairwater_algorithms::Choice;
-use fairwater_linux::{LinuxError, Options, SIGNALS, Session};
-use fairwater_plane::{Algorithm, Control, Flow, FlowInfo, Plane};
+use fairwater_linux::{LinuxError, Options, Session};
+use fairwater_plane::{Algorithm, Control, Flow, FlowInfo, Plane, SignalSet};
 
 use crate::failure::Failure;
 
 /// The longest that a turn of the plane sleeps, and so the latest that it notices a signal.
 pub(crate) const TURN: Duration = Duration::from_millis(50);
 
-/// A plane with these algorithms, each under the name before it.
-pub(crate) fn plane(algorithms: &[(String, Choice)]) -> Result<Plane, Failure> {
-    let mut plane = Plane::new("linux", SIGNALS);
+/// A plane for that datapath, which has these signals, with these algorithms, each under the name
+/// before it.
+pub(crate) fn plane(
+    datapath: &str,
+    signals: SignalSet,
+    algorithms: &[(String, Choice)],
+) -> Result<Plane, Failure> {
+    let mut plane = Plane::new(datapath, signals);
     for (name, choice) in algorithms {
         plane
             .add(|programs| {
@@ -30,6 +35,19 @@ pub(crate) fn plane(algorithms: &[(String, Choice)]) -> Result<Plane, Failure> {
             .map_err(|error| Failure::BadInput(error.to_string()))?;
     }
     Ok(plane)
+}
+
+/// Refuses a name that comes a second time.
+pub(crate) fn require_different(algorithms: &[(String, Choice)]) -> Result<(), Failure> {
+    let repeated = |(at, (name, _)): &(usize, &(String, Choice))| {
+        algorithms[..*at].iter().any(|(before, _)| before == name)
+    };
+    match algorithms.iter().enumerate().find(repeated) {
+        Some((_, (name, _))) => Err(Failure::BadInput(format!(
+            "{name} is asked for twice; one can have the name"
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// An algorithm under a name of our choice, so that one may run twice with other parameters.

@@ -6,5 +6,6 @@ pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod doctor;
 pub(crate) mod man;
+pub(crate) mod serve;
 pub(crate) mod top;
 pub(crate) mod r#try;

@@ -5,5 +5,6 @@
 mod attach;
 mod check;
 mod generated;
+mod serve;
 mod support;
 mod r#try;

@@ -6,7 +6,7 @@ mod troubles;
 use std::time::{Duration, Instant};
 
 use fairwater_algorithms::{Choice, by_spec};
-use fairwater_linux::{Options, Session, Wakeup, probe};
+use fairwater_linux::{Options, SIGNALS, Session, Wakeup, probe};
 
 use crate::failure::Failure;
 use crate::hosting::{self, TURN};
@@ -59,12 +59,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         .iter()
         .map(|choice| (choice.name().to_owned(), *choice))
         .collect();
-    if let Some(name) = twice(&algorithms) {
-        return Err(Failure::BadInput(format!(
-            "{name} is asked for twice; one can have the name"
-        )));
-    }
-    let plane = hosting::plane(&algorithms)?;
+    hosting::require_different(&algorithms)?;
+    let plane = hosting::plane("linux", SIGNALS, &algorithms)?;
     probe::probe().require()?;
     let stop = Stop::on_signals()?;
     let places = Places::of_this_namespace().map_err(Failure::io("the network namespace"))?;
@@ -114,18 +110,6 @@ fn parse_silence(text: &str) -> Result<Duration, String> {
     } else {
         Err("it must be 10ms to 60min".to_owned())
     }
-}
-
-/// The first name that comes a second time.
-fn twice(algorithms: &[(String, Choice)]) -> Option<&str> {
-    let repeated = |(at, (name, _)): &(usize, &(String, Choice))| {
-        algorithms[..*at].iter().any(|(before, _)| before == name)
-    };
-    algorithms
-        .iter()
-        .enumerate()
-        .find(repeated)
-        .map(|(_, (name, _))| name.as_str())
 }
 
 fn options(args: &Args) -> Options {

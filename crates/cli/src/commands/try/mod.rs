@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fairwater_lab::{Contender, Experiment, LabError, Results, Traffic, report, run as run_lab};
-use fairwater_linux::{Options, probe};
+use fairwater_linux::{Options, SIGNALS, probe};
 use fairwater_net::{LinkSpec, LinkSpecError};
 
 use crate::failure::Failure;
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         .collect();
     let ours = contender::ours(&contenders);
     let mut experiment = experiment(args, &contenders)?;
-    let plane = hosting::plane(&ours)?;
+    let plane = hosting::plane("linux", SIGNALS, &ours)?;
     check_report(&args.report)?;
     experiment.check()?;
 

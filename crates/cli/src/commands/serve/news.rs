@@ -1,0 +1,71 @@
+//! How many flows come and go, told once in a while.
+
+use std::time::{Duration, Instant};
+
+use fairwater_plane::serve::Statistics;
+
+use crate::units::count;
+
+/// Sentences come at most this often.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// What was told last.
+#[derive(Debug, Default)]
+pub(super) struct News {
+    flows: u64,
+    flows_total: u64,
+    refused: u64,
+    at: Option<Instant>,
+}
+
+impl News {
+    /// What changed since it was last told; nothing within a second of that.
+    pub(super) fn sentence(&mut self, now: &Statistics, at: Instant) -> Option<String> {
+        if self.at.is_some_and(|told| at.duration_since(told) < PAUSE) {
+            return None;
+        }
+        let came = now.flows_total - self.flows_total;
+        let left = self.flows + came - now.flows;
+        let refused = now.refused_in_all() - self.refused;
+        if came + left + refused == 0 {
+            return None;
+        }
+        *self = Self {
+            flows: now.flows,
+            flows_total: now.flows_total,
+            refused: now.refused_in_all(),
+            at: Some(at),
+        };
+        let mut sentence = format!(
+            "{} came, {left} left, {} now",
+            count(usize::try_from(came).unwrap_or(usize::MAX), "flow"),
+            now.flows
+        );
+        if refused > 0 {
+            sentence += &format!("; {refused} messages were refused");
+        }
+        Some(sentence + ".")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_are_told_once_and_not_too_often() {
+        let mut news = News::default();
+        let start = Instant::now();
+        let mut now = Statistics::default();
+        assert_eq!(news.sentence(&now, start), None);
+        now.flows = 3;
+        now.flows_total = 5;
+        let first = news.sentence(&now, start);
+        assert_eq!(first.as_deref(), Some("5 flows came, 2 left, 3 now."));
+        now.flows = 2;
+        assert_eq!(news.sentence(&now, start + PAUSE / 2), None);
+        let second = news.sentence(&now, start + PAUSE);
+        assert_eq!(second.as_deref(), Some("0 flows came, 1 left, 2 now."));
+        assert_eq!(news.sentence(&now, start + 3 * PAUSE), None);
+    }
+}
