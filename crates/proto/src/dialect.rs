@@ -141,7 +141,7 @@ trait Decode<'a>: Sized {
 }
 
 impl<'a> Decode<'a> for ToPlane<'a> {
-    #[inline]
+    #[inline(always)]
     fn decode(dialect: Dialect, message: &'a [u8]) -> Result<Self, Flaw> {
         match dialect {
             Dialect::Own => own::decode_to_plane(message),
@@ -151,7 +151,7 @@ impl<'a> Decode<'a> for ToPlane<'a> {
 }
 
 impl<'a> Decode<'a> for ToDatapath<'a> {
-    #[inline]
+    #[inline(always)]
     fn decode(dialect: Dialect, message: &'a [u8]) -> Result<Self, Flaw> {
         match dialect {
             Dialect::Own => own::decode_to_datapath(message),
@@ -163,26 +163,35 @@ impl<'a> Decode<'a> for ToDatapath<'a> {
 impl<'a, M: Decode<'a>> Iterator for Messages<'a, M> {
     type Item = Result<M, Malformed>;
 
-    #[inline]
+    // Inlined so that a message is made where it is used: moving one costs more than reading it.
+    #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
         let rest = self.packet.get(self.offset..).filter(|r| !r.is_empty())?;
         let start = self.offset;
-        let (message, decoded) = match self.dialect.frame(rest) {
+        match self.dialect.frame(rest) {
             Ok((message, _)) => {
                 self.offset += message.len();
-                (message, M::decode(self.dialect, message))
+                match M::decode(self.dialect, message) {
+                    Ok(message) => Some(Ok(message)),
+                    Err(flaw) => Some(Err(malformed(self.dialect, start, message, flaw))),
+                }
             }
             Err(flaw) => {
                 self.offset = self.packet.len();
-                (rest, Err(flaw))
+                Some(Err(malformed(self.dialect, start, rest, flaw)))
             }
-        };
-        Some(decoded.map_err(|flaw| Malformed {
-            offset: start + flaw.at,
-            message: self.dialect.type_of(message),
-            defect: flaw.defect,
-        }))
+        }
     }
 }
 
 impl<'a, M: Decode<'a>> FusedIterator for Messages<'a, M> {}
+
+/// What is wrong with a message that begins at `start` of its packet.
+#[cold]
+fn malformed(dialect: Dialect, start: usize, message: &[u8], flaw: Flaw) -> Malformed {
+    Malformed {
+        offset: start + flaw.at,
+        message: dialect.type_of(message),
+        defect: flaw.defect,
+    }
+}

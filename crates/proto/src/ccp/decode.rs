@@ -57,7 +57,7 @@ fn counted<const N: usize>(rest: &[u8], count: u32, at: usize) -> Result<&[[u8; 
 }
 
 /// One whole message of a datapath's.
-#[inline]
+#[inline(always)]
 pub(crate) fn decode_to_plane(message: &[u8]) -> Result<ToPlane<'_>, Flaw> {
     match header(message)? {
         (MEASURE, flow) => measure(flow, message),
@@ -76,7 +76,7 @@ pub(crate) fn decode_to_plane(message: &[u8]) -> Result<ToPlane<'_>, Flaw> {
 }
 
 /// One whole message of an agent's.
-#[inline]
+#[inline(always)]
 pub(crate) fn decode_to_datapath(message: &[u8]) -> Result<ToDatapath<'_>, Flaw> {
     match header(message)? {
         (UPDATE_FIELDS, flow) => {
@@ -100,7 +100,7 @@ pub(crate) fn decode_to_datapath(message: &[u8]) -> Result<ToDatapath<'_>, Flaw>
     }
 }
 
-#[inline]
+#[inline(always)]
 fn measure(flow: FlowId, message: &[u8]) -> Result<ToPlane<'_>, Flaw> {
     let (fixed, rest) = fixed::<16>(message)?;
     let words = counted(rest, fixed.u32::<12>(), 12)?;
@@ -149,7 +149,7 @@ fn create(flow: FlowId, message: &[u8]) -> Result<ToPlane<'_>, Flaw> {
 }
 
 /// Takes cwnd and rate out of the entries and checks the others.
-#[inline]
+#[inline(always)]
 fn command<'a>(
     flow: FlowId,
     switch: Option<u32>,

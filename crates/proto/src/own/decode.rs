@@ -80,7 +80,7 @@ fn whole_header(message: &[u8]) -> Result<Fixed<'_, HEADER>, Flaw> {
 }
 
 /// One whole message of a datapath's.
-#[inline]
+#[inline(always)]
 pub(crate) fn decode_to_plane(message: &[u8]) -> Result<ToPlane<'_>, Flaw> {
     match known_version(message)? {
         REPORTED => reported(message),
@@ -112,7 +112,7 @@ pub(crate) fn decode_to_plane(message: &[u8]) -> Result<ToPlane<'_>, Flaw> {
 }
 
 /// One whole message of a plane's.
-#[inline]
+#[inline(always)]
 pub(crate) fn decode_to_datapath(message: &[u8]) -> Result<ToDatapath<'_>, Flaw> {
     match known_version(message)? {
         COMMAND => command(message),
@@ -145,7 +145,7 @@ fn program(number: u32) -> Result<u32, Flaw> {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn reported(message: &[u8]) -> Result<ToPlane<'_>, Flaw> {
     let (fixed, rest) = fixed::<48>(message)?;
     let (words, []) = rest.as_chunks::<8>() else {
@@ -165,7 +165,7 @@ fn reported(message: &[u8]) -> Result<ToPlane<'_>, Flaw> {
     })
 }
 
-#[inline]
+#[inline(always)]
 fn command(message: &[u8]) -> Result<ToDatapath<'_>, Flaw> {
     let (fixed, rest) = fixed::<40>(message)?;
     let (entries, []) = rest.as_chunks::<10>() else {
