@@ -16,10 +16,10 @@ endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test loom miri lint bench doc header install uninstall clean
+.PHONY: help setup build demo test loom miri lint bench bench-datapath doc header install uninstall clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
 setup: ## install what is missing (apt), saying what and why
 	@scripts/setup
@@ -48,6 +48,10 @@ lint: setup ## formatting, clippy (without std too) and the API documentation, w
 bench: setup ## run every benchmark (see bench/README.md), on a machine that is idle otherwise
 	$(CARGO) build --release --locked --package fairwater-bench
 	for name in $(BENCHMARKS); do $(SUDO) $(TARGET_DIR)/release/fairwater-bench $$name || exit 1; done
+
+bench-datapath: setup ## ns per ACK of the datapath library, against libccp, in one run
+	$(CARGO) build --release --locked --package fairwater-bench
+	$(TARGET_DIR)/release/fairwater-bench datapath
 
 doc: ## build the API documentation
 	$(CARGO) doc --workspace --no-deps --locked

@@ -6,6 +6,7 @@
 mod ack_cost;
 mod agent_cpu;
 mod bulk;
+mod datapath;
 mod fidelity;
 mod hosted;
 mod loopback;
@@ -27,6 +28,8 @@ enum Benchmark {
     AckCost(ack_cost::Arguments),
     /// CPU of the plane, and of the machine against the kernel's own algorithm, at many flows.
     AgentCpu(agent_cpu::Arguments),
+    /// ns per ACK of the datapath library, against libccp; needs no root.
+    Datapath(datapath::Arguments),
     /// Throughput and queueing delay on an emulated path, against the kernel's own.
     Fidelity(fidelity::Arguments),
     /// Throughput over loopback as a ratio to the same algorithm in the kernel.
@@ -37,6 +40,7 @@ fn main() -> anyhow::Result<()> {
     match Arguments::parse().benchmark {
         Benchmark::AckCost(arguments) => ack_cost::run(&arguments),
         Benchmark::AgentCpu(arguments) => agent_cpu::run(&arguments),
+        Benchmark::Datapath(arguments) => datapath::run(&arguments),
         Benchmark::Fidelity(arguments) => fidelity::run(&arguments),
         Benchmark::Loopback(arguments) => loopback::run(&arguments),
     }

@@ -20,6 +20,7 @@ mod notice;
 mod plane;
 mod programs;
 mod report;
+pub mod serve;
 
 pub use algorithm::{Algorithm, Flow};
 pub use control::Control;

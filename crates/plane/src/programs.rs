@@ -98,6 +98,10 @@ impl LoadedProgram {
         &self.program
     }
 
+    pub(crate) fn shared(&self) -> Arc<Program> {
+        Arc::clone(&self.program)
+    }
+
     /// How many fields its reports have.
     #[must_use]
     pub fn report_len(&self) -> usize {

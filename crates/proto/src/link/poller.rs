@@ -1,6 +1,7 @@
 //! Waiting for any of several links.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
@@ -48,7 +49,8 @@ pub(super) fn level(fd: BorrowedFd<'_>) -> [Option<Source<'_>>; 2] {
 /// level.
 pub struct Poller {
     epoll: OwnedFd,
-    events: Vec<epoll::Event>,
+    /// Of the last wait: unlike rustix's events, they may go to another thread.
+    tokens: Vec<u64>,
 }
 
 impl Poller {
@@ -62,7 +64,7 @@ impl Poller {
     pub fn new() -> io::Result<Self> {
         Ok(Self {
             epoll: epoll::create(CreateFlags::CLOEXEC)?,
-            events: Vec::with_capacity(Self::EVENTS),
+            tokens: Vec::with_capacity(Self::EVENTS),
         })
     }
 
@@ -99,16 +101,21 @@ impl Poller {
     /// # Errors
     /// Of the system, none of which are to be expected.
     pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<impl Iterator<Item = u64>> {
-        self.events.clear();
+        self.tokens.clear();
         let timeout = timeout.map(|t| Timespec {
             tv_sec: i64::try_from(t.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: t.subsec_nanos().into(),
         });
-        let events = rustix::buffer::spare_capacity(&mut self.events);
-        match epoll::wait(&self.epoll, events, timeout.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => Ok(self.events.iter().map(|event| event.data.u64())),
-            Err(errno) => Err(errno.into()),
+        let mut events = [const { MaybeUninit::<epoll::Event>::uninit() }; Self::EVENTS];
+        match epoll::wait(&self.epoll, &mut events[..], timeout.as_ref()) {
+            Ok((events, _)) => {
+                let tokens = events.iter().map(|event| event.data.u64());
+                self.tokens.extend(tokens);
+            }
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
         }
+        Ok(self.tokens.iter().copied())
     }
 }
 

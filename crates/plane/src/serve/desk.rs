@@ -1,0 +1,159 @@
+//! Takes the plane's commands for one flow and queues them for its datapath.
+
+use fairwater_proto::Dialect;
+
+use super::catalogue::Catalogue;
+use super::peer::{Installed, Peer};
+use super::statistics::Statistics;
+use crate::{Command, CommandSink, FlowId};
+
+/// The flow in one slot of one peer, for as long as the plane handles one event of it.
+pub(super) struct Desk<'a> {
+    catalogue: &'a Catalogue,
+    statistics: &'a mut Statistics,
+    peer: &'a mut Peer,
+    dialect: Dialect,
+    slot: u32,
+    /// Why the flow cannot have what was asked for, and for the first time of which program.
+    trouble: Option<(Option<u32>, String)>,
+}
+
+impl<'a> Desk<'a> {
+    #[inline]
+    pub(super) fn new(
+        catalogue: &'a Catalogue,
+        statistics: &'a mut Statistics,
+        peer: &'a mut Peer,
+        dialect: Dialect,
+        slot: u32,
+    ) -> Self {
+        Self {
+            catalogue,
+            statistics,
+            peer,
+            dialect,
+            slot,
+            trouble: None,
+        }
+    }
+
+    #[inline]
+    pub(super) fn into_trouble(self) -> Option<(Option<u32>, String)> {
+        self.trouble
+    }
+
+    /// Sees that the peer has the program. `Err` says why it cannot.
+    fn install(&mut self, place: u32) -> Result<(), String> {
+        let refused = || "the datapath cannot run its program".to_owned();
+        let state = self.peer.programs.get(place as usize).copied();
+        match state {
+            Some(Installed::Yes) => return Ok(()),
+            Some(Installed::No) => {}
+            Some(Installed::Refused) | None => return Err(refused()),
+        }
+        let why = self.obstacle(place);
+        let Some(state) = self.peer.programs.get_mut(place as usize) else {
+            return Err(refused());
+        };
+        if let Some(why) = why {
+            *state = Installed::Refused;
+            self.trouble = Some((Some(place), why.clone()));
+            return Err(why);
+        }
+        *state = Installed::Yes;
+        self.peer.outgoing.installs.push_back(place);
+        Ok(())
+    }
+
+    /// What keeps the peer from having the program.
+    fn obstacle(&self, place: u32) -> Option<String> {
+        let entry = self.catalogue.entry(place)?;
+        let met = self.peer.met.as_ref()?;
+        if let Err(missing) = entry.program().require(met.signals, &met.name) {
+            return Some(missing.to_string());
+        }
+        if let Some(bound) = entry.inexpressible(self.dialect) {
+            return Some(bound.to_owned());
+        }
+        let keeps = match self.dialect {
+            Dialect::Own => met.max_programs,
+            // libccp 1.2 never uses the last entry of its table; one is for the fallback.
+            Dialect::Ccp if Some(place) == self.catalogue.fallback() => met.max_programs - 1,
+            Dialect::Ccp => met.max_programs.saturating_sub(2),
+        };
+        (self.peer.installed() >= keeps as usize)
+            .then(|| format!("it keeps no more than {keeps} programs of algorithms"))
+    }
+
+    /// Puts the flow under the datapath's fallback, or what stands for one in libccp's dialect.
+    pub(super) fn withdraw(&mut self) {
+        let fallback = match self.dialect {
+            Dialect::Own => None,
+            Dialect::Ccp => self.catalogue.fallback(),
+        };
+        let ready = fallback.filter(|place| self.install(*place).is_ok());
+        let Some(seat) = self.peer.seats.get_mut(self.slot as usize) else {
+            return;
+        };
+        if let (Some(place), Some(tenant)) = (ready, &mut seat.tenant) {
+            tenant.program = place;
+        }
+        let pending = self.peer.outgoing.pending(self.slot, seat, self.statistics);
+        pending.withdraw();
+        if let Some(place) = ready {
+            pending.withdraw = false;
+            pending.switch(place);
+        }
+    }
+
+    fn queue(&mut self, command: &Command) {
+        let Some(seat) = self.peer.seats.get_mut(self.slot as usize) else {
+            return;
+        };
+        let Some(tenant) = &mut seat.tenant else {
+            return;
+        };
+        if let Some(index) = command.switch {
+            tenant.program = self.catalogue.place(tenant.algorithm, index);
+        }
+        let place = tenant.program;
+        let pending = self.peer.outgoing.pending(self.slot, seat, self.statistics);
+        if command.switch.is_some() {
+            pending.switch(place);
+        }
+        // libccp's registers of cwnd and rate are of 32 bits.
+        let clamp = |value: u64| match self.dialect {
+            Dialect::Own => value,
+            Dialect::Ccp => value.min(u32::MAX.into()),
+        };
+        pending.cwnd = command.cwnd.map(clamp).or(pending.cwnd);
+        pending.rate = command.rate.map(clamp).or(pending.rate);
+        if let Some(entry) = self.catalogue.entry(place) {
+            for (variable, value) in &command.updates {
+                if let Some(variable) = entry.variable(self.dialect, *variable) {
+                    pending.update(variable, *value);
+                }
+            }
+        }
+    }
+}
+
+impl CommandSink for Desk<'_> {
+    fn command(&mut self, _: FlowId, command: &Command) {
+        if command.withdraw {
+            return self.withdraw();
+        }
+        if let Some(index) = command.switch {
+            let seat = self.peer.seats.get(self.slot as usize);
+            let Some(tenant) = seat.and_then(|seat| seat.tenant) else {
+                return;
+            };
+            let place = self.catalogue.place(tenant.algorithm, index);
+            if let Err(why) = self.install(place) {
+                self.trouble.get_or_insert((None, why));
+                return;
+            }
+        }
+        self.queue(command);
+    }
+}

@@ -1,0 +1,339 @@
+//! The loop between a service and the links of its peers.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use fairwater_proto::link::datagram::{Agent, Batch};
+use fairwater_proto::link::{self, Link, LinkError, Listener, MAX_PACKET, Poller, ring, seqpacket};
+
+use super::peer::PeerId;
+use super::service::{Config, Service};
+use super::stopper::Stopper;
+use super::ways::{Way, Ways};
+use crate::Plane;
+
+/// The longest that a turn sleeps.
+const LONGEST_TURN: Duration = Duration::from_millis(50);
+
+/// How soon a peer whose link was full is tried again: no link tells when it has room.
+const RETRY: Duration = Duration::from_millis(1);
+
+/// Packets that are taken from one peer before the others have their turn.
+const BUDGET: usize = 256;
+
+/// The longest datagram that is taken, bytes: libccp's bound on a message.
+const DATAGRAM_BYTES: usize = 1 << 15;
+
+const STOP: u64 = 0;
+const AGENT: u64 = 1;
+const SEQPACKET: u64 = 2;
+const RING: u64 = 3;
+const FIRST_LINK: u64 = 4;
+
+/// Where a server is to be found, and how it waits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Endpoints {
+    /// A Unix datagram socket, in either dialect:
+    /// [`CCP_AGENT`](fairwater_proto::link::datagram::CCP_AGENT) is where libccp's datapaths
+    /// look.
+    pub datagram: Option<PathBuf>,
+    /// A Unix seqpacket socket.
+    pub seqpacket: Option<PathBuf>,
+    /// A Unix seqpacket socket that gives each peer rings in shared memory.
+    pub ring: Option<PathBuf>,
+    /// How long to look for packets in rings before sleeping.
+    pub spin: Duration,
+}
+
+impl Default for Endpoints {
+    /// Nowhere, and looking for [`link::DEFAULT_SPIN`].
+    fn default() -> Self {
+        Self {
+            datagram: None,
+            seqpacket: None,
+            ring: None,
+            spin: link::DEFAULT_SPIN,
+        }
+    }
+}
+
+/// A [`Service`] at its sockets, which are removed when it is dropped.
+#[derive(Debug)]
+pub struct Server {
+    service: Service,
+    poller: Poller,
+    agent: Option<Agent>,
+    batch: Batch,
+    seqpacket: Option<seqpacket::Listener>,
+    ring: Option<ring::Listener>,
+    ways: Ways,
+    blocked: Vec<PeerId>,
+    tokens: Vec<u64>,
+    buffer: Vec<u8>,
+    stopper: Stopper,
+    spin: Duration,
+    /// The longest that a turn sleeps, so that signs of life are in time.
+    beat: Duration,
+    start: Instant,
+}
+
+impl Server {
+    /// Binds the sockets and serves the plane's algorithms there.
+    ///
+    /// # Errors
+    /// A path is in use by a living process, is something else than a socket, or may not be
+    /// made; the message names it.
+    pub fn bind(plane: Plane, config: Config, endpoints: &Endpoints) -> io::Result<Self> {
+        let bind = |path: &Option<PathBuf>| path.clone();
+        let named = |path: &PathBuf, error: io::Error| {
+            io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+        };
+        let agent = bind(&endpoints.datagram)
+            .map(|path| Agent::bind(&path).map_err(|error| named(&path, error)))
+            .transpose()?;
+        let seqpacket = bind(&endpoints.seqpacket)
+            .map(|path| seqpacket::Listener::bind(&path).map_err(|error| named(&path, error)))
+            .transpose()?;
+        let ring = bind(&endpoints.ring)
+            .map(|path| {
+                ring::Listener::bind(&path, ring::DEFAULT_CAPACITY)
+                    .map_err(|error| named(&path, error))
+            })
+            .transpose()?;
+        let poller = Poller::new()?;
+        let stopper = Stopper::new()?;
+        poller.add(&stopper, STOP)?;
+        if let Some(agent) = &agent {
+            poller.add(agent, AGENT)?;
+        }
+        if let Some(listener) = &seqpacket {
+            poller.add(listener, SEQPACKET)?;
+        }
+        if let Some(listener) = &ring {
+            poller.add(listener, RING)?;
+        }
+        Ok(Self {
+            service: Service::new(plane, config),
+            poller,
+            agent,
+            batch: Batch::new(Batch::MOST, DATAGRAM_BYTES),
+            seqpacket,
+            ring,
+            ways: Ways::default(),
+            blocked: Vec::new(),
+            tokens: Vec::new(),
+            buffer: vec![0; MAX_PACKET],
+            stopper,
+            spin: endpoints.spin,
+            beat: LONGEST_TURN.min(Duration::from_micros(config.alive_us.into()) / 2),
+            start: Instant::now(),
+        })
+    }
+
+    /// What stops [`Server::run`].
+    #[must_use]
+    pub fn stopper(&self) -> Stopper {
+        self.stopper.clone()
+    }
+
+    /// The service, for its counts.
+    #[must_use]
+    pub fn service(&self) -> &Service {
+        &self.service
+    }
+
+    /// The service, to drain its notices.
+    pub fn service_mut(&mut self) -> &mut Service {
+        &mut self.service
+    }
+
+    /// Serves until stopped.
+    ///
+    /// # Errors
+    /// Of the system, none of which are to be expected.
+    pub fn run(&mut self) -> io::Result<()> {
+        while !self.stopper.is_asked() {
+            self.turn(LONGEST_TURN)?;
+        }
+        Ok(())
+    }
+
+    /// One turn: waits for packets for at most `wait`, handles them, and sends what is to be
+    /// sent. A signal ends the wait.
+    ///
+    /// # Errors
+    /// Of the system, none of which are to be expected.
+    pub fn turn(&mut self, wait: Duration) -> io::Result<()> {
+        self.wait(wait)?;
+        let mut tokens = std::mem::take(&mut self.tokens);
+        for token in tokens.drain(..) {
+            match token {
+                STOP => {}
+                AGENT => self.hear_datagrams()?,
+                SEQPACKET => self.accept_seqpacket(),
+                RING => self.accept_ring(),
+                link => {
+                    let index = usize::try_from(link - FIRST_LINK).unwrap_or(usize::MAX);
+                    self.hear_link(index);
+                }
+            }
+        }
+        self.tokens = tokens;
+        let now_us = self.now_us();
+        self.service.tick(now_us);
+        self.transmit();
+        Ok(())
+    }
+
+    fn now_us(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    /// Fills `tokens` with where something is.
+    fn wait(&mut self, wait: Duration) -> io::Result<()> {
+        let ways = &self.ways;
+        link::spin(self.spin, || ways.is_pending());
+        let mut quiet = true;
+        for link in self.ways.links() {
+            quiet &= link.prepare_to_wait();
+        }
+        let longest = match (quiet, self.blocked.is_empty()) {
+            (false, _) => Duration::ZERO,
+            (true, true) => self.beat,
+            (true, false) => RETRY.min(self.beat),
+        };
+        let wait = wait.min(longest);
+        self.tokens.extend(self.poller.wait(Some(wait))?);
+        for index in 0..self.ways.len() {
+            if let Some((_, Way::Link(link))) = self.ways.at_mut(index)
+                && link.is_pending()
+            {
+                self.tokens.push(FIRST_LINK + index as u64);
+            }
+        }
+        Ok(())
+    }
+
+    fn hear_datagrams(&mut self) -> io::Result<()> {
+        let now_us = self.now_us();
+        let Self {
+            agent: Some(agent),
+            batch,
+            ways,
+            service,
+            poller,
+            ..
+        } = self
+        else {
+            return Ok(());
+        };
+        for (address, packet) in agent.receive(batch)?.iter() {
+            // Who cannot be answered cannot be served; what did not fit is no message.
+            let (Some(address), Some(packet)) = (address, packet) else {
+                continue;
+            };
+            let peer = match ways.by_address(address) {
+                Some(peer) if service.is_connected(peer) => peer,
+                _ => {
+                    let Ok(way) = agent.peer(address) else {
+                        continue;
+                    };
+                    let Some(peer) = service.connect(now_us) else {
+                        continue;
+                    };
+                    discard(poller, ways.insert(peer, Way::Datagram(way)));
+                    peer
+                }
+            };
+            service.on_packet(peer, packet, now_us);
+        }
+        Ok(())
+    }
+
+    fn accept_seqpacket(&mut self) {
+        for _ in 0..BUDGET {
+            let accepted = self.seqpacket.as_mut().map(Listener::accept);
+            match accepted {
+                Some(Ok(Some(link))) => self.meet(Box::new(link)),
+                // A peer that could not be set up; the next may be.
+                Some(Err(_)) => {}
+                _ => return,
+            }
+        }
+    }
+
+    fn accept_ring(&mut self) {
+        for _ in 0..BUDGET {
+            let accepted = self.ring.as_mut().map(Listener::accept);
+            match accepted {
+                Some(Ok(Some(link))) => self.meet(Box::new(link)),
+                Some(Err(_)) => {}
+                _ => return,
+            }
+        }
+    }
+
+    fn meet(&mut self, link: Box<dyn Link>) {
+        // Without a place the link is dropped: the peer sees its end, and tries again later.
+        let Some(peer) = self.service.connect(self.now_us()) else {
+            return;
+        };
+        let token = FIRST_LINK + peer.index() as u64;
+        if self.poller.add(&*link, token).is_err() {
+            return self.service.peer_gone(peer);
+        }
+        discard(&self.poller, self.ways.insert(peer, Way::Link(link)));
+    }
+
+    fn hear_link(&mut self, index: usize) {
+        let now_us = self.now_us();
+        let Some((peer, Way::Link(link))) = self.ways.at_mut(index) else {
+            return;
+        };
+        for _ in 0..BUDGET {
+            match link.receive(&mut self.buffer) {
+                Ok(length) => {
+                    let packet = self.buffer.get(..length).unwrap_or_default();
+                    self.service.on_packet(peer, packet, now_us);
+                }
+                Err(LinkError::WouldBlock) => return,
+                Err(LinkError::TooLong) => {}
+                Err(LinkError::Gone | LinkError::Broken) => return self.lose(peer),
+            }
+        }
+    }
+
+    fn lose(&mut self, peer: PeerId) {
+        self.service.peer_gone(peer);
+        discard(&self.poller, self.ways.remove(peer));
+    }
+
+    fn transmit(&mut self) {
+        for peer in self.blocked.drain(..) {
+            self.service.writable(peer);
+        }
+        while let Some((peer, packet)) = self.service.poll_transmit() {
+            let sent = match self.ways.get_mut(peer) {
+                Some(way) => way.send(packet),
+                None => Err(LinkError::Gone),
+            };
+            match sent {
+                // What is too long for the link is too long for ever.
+                Ok(()) | Err(LinkError::TooLong) => {}
+                Err(LinkError::WouldBlock) => {
+                    self.service.retry(peer);
+                    self.blocked.push(peer);
+                }
+                Err(LinkError::Gone | LinkError::Broken) => self.lose(peer),
+            }
+        }
+    }
+}
+
+/// Before a link is dropped, its peer must not be able to wake this one any more.
+fn discard(poller: &Poller, way: Option<Way>) {
+    if let Some(Way::Link(link)) = way {
+        let _ = poller.remove(&*link);
+    }
+}

@@ -1,0 +1,54 @@
+//! What a service counts.
+
+use fairwater_proto::RefusalReason;
+
+/// Counts of a service from its start, over all peers, those that are gone included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Statistics {
+    /// Peers that are there now.
+    pub peers: u64,
+    /// Flows that there are now.
+    pub flows: u64,
+    /// Flows that there have been.
+    pub flows_total: u64,
+    /// Packets received.
+    pub packets: u64,
+    /// Reports that were for the plane to judge.
+    pub reports: u64,
+    /// Flows of peers that knew the plane before it was restarted, found by their reports.
+    pub found_again: u64,
+    /// Flows that asked for an algorithm that is not hosted, and got the first.
+    pub unknown_algorithm: u64,
+    /// Commands merged into one that its peer had not taken yet.
+    pub merged: u64,
+    /// Refusals that a peer was not told of, having too many to read already.
+    pub untold: u64,
+    /// Notices that were not drained in time.
+    pub notices_lost: u64,
+    pub(super) refused: [u64; RefusalReason::ALL.len()],
+}
+
+impl Statistics {
+    /// Messages, and packets that were none, refused for this reason.
+    #[must_use]
+    pub fn refused(&self, reason: RefusalReason) -> u64 {
+        self.refused.get(index(reason)).copied().unwrap_or_default()
+    }
+
+    /// Messages refused for any reason.
+    #[must_use]
+    pub fn refused_in_all(&self) -> u64 {
+        self.refused.iter().sum()
+    }
+
+    pub(super) fn refuse(&mut self, reason: RefusalReason) {
+        if let Some(count) = self.refused.get_mut(index(reason)) {
+            *count += 1;
+        }
+    }
+}
+
+/// Codes count from 1.
+fn index(reason: RefusalReason) -> usize {
+    usize::from(reason.code()) - 1
+}

@@ -1,0 +1,8 @@
+//! The service at its seams: packets in, packets out.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod hostile;
+mod peers;
+mod server;
+mod support;
