@@ -7,6 +7,7 @@ mod constant;
 mod cubic;
 mod fidelity;
 mod limits;
+mod native;
 mod reno;
 mod robust;
 mod slow_start;
