@@ -7,3 +7,4 @@ mod fallback;
 mod flows;
 mod harness;
 mod messages;
+mod queues;
