@@ -36,8 +36,9 @@ test: lint loom ## lint, then run every test; as root, or with FAIRWATER_REQUIRE
 loom: setup ## run the shared-memory ring through every interleaving of its ends
 	RUSTFLAGS="--cfg loom" $(CARGO) test --package fairwater-proto --lib --locked --target-dir $(TARGET_DIR)/loom loom
 
-miri: setup ## run the shared-memory ring under Miri (needs nightly Rust with the component miri)
+miri: setup ## run the shared-memory ring and the C interface under Miri (needs nightly Rust with the component miri)
 	MIRIFLAGS="-Zmiri-disable-isolation" $(CARGO) +nightly miri test --package fairwater-proto --lib --locked --target-dir $(TARGET_DIR)/miri ring
+	MIRIFLAGS="-Zmiri-disable-isolation" $(CARGO) +nightly miri test --package fairwater-capi --no-default-features --test calls --locked --target-dir $(TARGET_DIR)/miri
 
 lint: setup ## formatting, clippy (without std too) and the API documentation, warnings denied
 	$(CARGO) fmt --all --check
