@@ -126,7 +126,7 @@ impl Entry {
             report_len: program.report_len(),
             name: name.to_owned(),
             own: binary::encode(&program),
-            libccp: Portable::of(&program),
+            libccp: Portable::of(&program).map_err(|bound| bound.to_string()),
             program,
         }
     }
@@ -144,6 +144,15 @@ impl Entry {
         match dialect {
             Dialect::Own => None,
             Dialect::Ccp => self.libccp.as_ref().err().map(String::as_str),
+        }
+    }
+
+    /// How many values a report ends with behind the program's own.
+    #[inline]
+    pub(super) fn appended(&self, dialect: Dialect) -> usize {
+        match (dialect, &self.libccp) {
+            (Dialect::Ccp, Ok(portable)) if portable.is_appended => APPENDED,
+            _ => 0,
         }
     }
 

@@ -6,7 +6,6 @@ use fairwater_exec::frame::Fault;
 use fairwater_lang::SignalSet;
 use fairwater_proto::{Dialect, Fields, Hello, Malformed, Refusal, RefusalReason, ToPlane, ccp};
 
-use super::catalogue::APPENDED;
 use super::desk::Desk;
 use super::notice::Notice;
 use super::peer::{Installed, Introduction, Peer};
@@ -321,10 +320,7 @@ impl Shared {
         if peer.programs.get(place as usize) != Some(&Installed::Yes) {
             return Err(unknown);
         }
-        let appended = match dialect {
-            Dialect::Own => 0,
-            Dialect::Ccp => APPENDED,
-        };
+        let appended = entry.appended(dialect);
         let count = entry.report_len;
         let copied = fields.copy_to(&mut self.fields);
         if fields.len() != copied || copied != count + appended {
@@ -332,7 +328,7 @@ impl Shared {
         }
         let (values, beyond) = self.fields.split_at(count);
         let (time_us, cwnd, rate) = match *beyond {
-            [time_us, cwnd, rate, ..] if dialect == Dialect::Ccp => (time_us, cwnd, rate),
+            [time_us, cwnd, rate, ..] if appended > 0 => (time_us, cwnd, rate),
             _ => (
                 arrived.time_us.unwrap_or(now_us),
                 arrived.cwnd,

@@ -54,10 +54,10 @@ impl Model {
     }
 
     fn apply(&mut self, step: &Step) {
-        if let Step::Hello(instance) = step {
-            if self.instance.replace(*instance) != Some(*instance) {
-                self.flows.clear();
-            }
+        if let Step::Hello(instance) = step
+            && self.instance.replace(*instance) != Some(*instance)
+        {
+            self.flows.clear();
         }
         if self.instance.is_none() {
             return;

@@ -1,0 +1,302 @@
+//! libccp joined to a service, in memory or over datagrams, and algorithms of one program.
+
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use fairwater_plane::serve::{Config, PeerId, Service};
+use fairwater_plane::{
+    Algorithm, Control, Field, Flow, FlowInfo, Plane, Programs, Report, SignalSet, Var,
+};
+use libccp::{Connection, Datapath, DatapathBuilder, DatapathOps, Primitives};
+
+/// What libccp's callbacks write down of a flow.
+pub(crate) struct Controls {
+    pub(crate) cwnd: u32,
+    pub(crate) rate: u32,
+}
+
+impl libccp::CongestionOps for Controls {
+    fn set_cwnd(&mut self, cwnd: u32) {
+        self.cwnd = cwnd;
+    }
+
+    fn set_rate_abs(&mut self, rate: u32) {
+        self.rate = rate;
+    }
+}
+
+/// What libccp says, to be taken out.
+type Said = Arc<Mutex<Vec<Vec<u8>>>>;
+
+struct Mailbox(Said);
+
+impl DatapathOps for Mailbox {
+    fn send_msg(&mut self, message: &[u8]) {
+        lock(&self.0).push(message.to_vec());
+    }
+}
+
+fn lock(said: &Said) -> MutexGuard<'_, Vec<Vec<u8>>> {
+    said.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A libccp whose messages go through memory.
+pub(crate) struct InMemory {
+    pub(crate) libccp: Datapath,
+    said: Said,
+    peer: PeerId,
+    /// Messages that libccp would not take.
+    pub(crate) errors: Vec<String>,
+}
+
+impl InMemory {
+    pub(crate) fn new(service: &mut Service) -> Self {
+        let said = Said::default();
+        let libccp = DatapathBuilder::default()
+            .with_ops(Mailbox(Arc::clone(&said)))
+            .with_id(7)
+            .init()
+            .unwrap();
+        Self {
+            libccp,
+            said,
+            peer: service.connect(0).unwrap(),
+            errors: Vec::new(),
+        }
+    }
+
+    /// Messages go to and fro until there are none.
+    pub(crate) fn exchange(
+        said: &Said,
+        libccp: &Datapath,
+        service: &mut Service,
+        peer: PeerId,
+    ) -> Vec<String> {
+        let mut errors = Vec::new();
+        loop {
+            let messages = std::mem::take(&mut *lock(said));
+            for message in &messages {
+                service.on_packet(peer, message, 1_000);
+            }
+            let mut heard = Vec::new();
+            while let Some((to, packet)) = service.poll_transmit() {
+                assert_eq!(to, peer);
+                heard.push(packet.to_vec());
+            }
+            if messages.is_empty() && heard.is_empty() {
+                return errors;
+            }
+            for mut packet in heard {
+                if let Err(error) = libccp.recv_msg(&mut packet) {
+                    errors.push(error.to_string());
+                }
+            }
+        }
+    }
+
+    pub(crate) fn settle(&mut self, service: &mut Service) {
+        let errors = Self::exchange(&self.said, &self.libccp, service, self.peer);
+        self.errors.extend(errors);
+    }
+
+    pub(crate) fn line(&self) -> Line<'_> {
+        Line {
+            libccp: &self.libccp,
+            said: &self.said,
+            peer: self.peer,
+        }
+    }
+}
+
+/// The way between one libccp and a service, while flows borrow the former.
+#[derive(Clone, Copy)]
+pub(crate) struct Line<'a> {
+    pub(crate) libccp: &'a Datapath,
+    said: &'a Said,
+    peer: PeerId,
+}
+
+impl<'a> Line<'a> {
+    pub(crate) fn start(self, algorithm: &str) -> Connection<'a, Controls> {
+        start(self.libccp, algorithm)
+    }
+
+    /// Nothing that the plane says is wrong for libccp.
+    pub(crate) fn settle(self, service: &mut Service) {
+        let errors = InMemory::exchange(self.said, self.libccp, service, self.peer);
+        assert_eq!(errors, [""; 0]);
+    }
+}
+
+pub(crate) fn start<'a>(libccp: &'a Datapath, algorithm: &str) -> Connection<'a, Controls> {
+    let controls = Controls {
+        cwnd: 14_600,
+        rate: 0,
+    };
+    let info = libccp::FlowInfo::default()
+        .with_mss(1460)
+        .with_init_cwnd(14_600)
+        .with_cong_alg(algorithm)
+        .unwrap();
+    Connection::start(libccp, controls, info).unwrap()
+}
+
+/// One ACK of 5 bytes, as in the tests of portus.
+pub(crate) fn ack(connection: &mut Connection<'_, Controls>) {
+    invoke(
+        connection,
+        Primitives::default()
+            .with_bytes_acked(5)
+            .with_rtt_sample_us(2),
+    );
+}
+
+pub(crate) fn invoke(connection: &mut Connection<'_, Controls>, primitives: Primitives) {
+    let (cwnd, rate) = (connection.cwnd, connection.rate);
+    connection.load_primitives(primitives.with_snd_cwnd(cwnd).with_snd_rate(rate.into()));
+    connection.invoke().unwrap();
+}
+
+/// A libccp at a Unix datagram socket of its own.
+pub(crate) struct OverDatagrams {
+    pub(crate) libccp: Datapath,
+    socket: UnixDatagram,
+}
+
+struct Sender {
+    socket: UnixDatagram,
+    agent: std::path::PathBuf,
+}
+
+impl DatapathOps for Sender {
+    fn send_msg(&mut self, message: &[u8]) {
+        self.socket.send_to(message, &self.agent).unwrap();
+    }
+}
+
+impl OverDatagrams {
+    pub(crate) fn new(own: &Path, agent: &Path) -> Self {
+        let socket = UnixDatagram::bind(own).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let sender = Sender {
+            socket: socket.try_clone().unwrap(),
+            agent: agent.to_owned(),
+        };
+        let libccp = DatapathBuilder::default().with_ops(sender).init().unwrap();
+        Self { libccp, socket }
+    }
+
+    /// Hands libccp what came.
+    pub(crate) fn receive(&self) {
+        let mut buffer = vec![0; 1 << 15];
+        while let Ok(length) = self.socket.recv(&mut buffer) {
+            self.libccp.recv_msg(&mut buffer[..length]).unwrap();
+        }
+    }
+}
+
+pub(crate) type Reports = Arc<Mutex<Vec<Vec<u64>>>>;
+pub(crate) type Answer = dyn Fn(&Handles, &Report, &mut Control) + Send + Sync;
+
+/// The handles of a [`One`].
+pub(crate) struct Handles {
+    pub(crate) fields: Vec<Field>,
+    pub(crate) variables: Vec<Var>,
+}
+
+/// An algorithm of one program that writes down its reports and does as it is told.
+pub(crate) struct One {
+    name: &'static str,
+    handles: Arc<Handles>,
+    at_start: Arc<dyn Fn(&Handles, &mut Control) + Send + Sync>,
+    answer: Arc<Answer>,
+    reports: Reports,
+}
+
+pub(crate) struct Script {
+    pub(crate) name: &'static str,
+    pub(crate) source: &'static str,
+    pub(crate) fields: &'static [&'static str],
+    pub(crate) variables: &'static [&'static str],
+    pub(crate) at_start: fn(&Handles, &mut Control),
+    pub(crate) answer: fn(&Handles, &Report, &mut Control),
+}
+
+impl Script {
+    pub(crate) fn new(source: &'static str, fields: &'static [&'static str]) -> Self {
+        Self {
+            name: "one",
+            source,
+            fields,
+            variables: &[],
+            at_start: |_, _| {},
+            answer: |_, _, _| {},
+        }
+    }
+
+    pub(crate) fn add(self, plane: &mut Plane) -> Reports {
+        let reports = Reports::default();
+        let kept = Arc::clone(&reports);
+        plane
+            .add(move |programs: &mut Programs| {
+                let program = programs.add(self.name, self.source)?;
+                let fields = self.fields.iter().map(|f| program.field(f));
+                let variables = self.variables.iter().map(|v| program.variable(v));
+                Ok(One {
+                    name: self.name,
+                    handles: Arc::new(Handles {
+                        fields: fields.collect::<Result<_, _>>()?,
+                        variables: variables.collect::<Result<_, _>>()?,
+                    }),
+                    at_start: Arc::new(self.at_start),
+                    answer: Arc::new(self.answer),
+                    reports: kept,
+                })
+            })
+            .unwrap();
+        reports
+    }
+
+    pub(crate) fn serve(self) -> (Service, Reports) {
+        let mut plane = Plane::new("served", SignalSet::ALL);
+        let reports = self.add(&mut plane);
+        (Service::new(plane, Config::default()), reports)
+    }
+}
+
+impl Algorithm for One {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn new_flow(&self, _: &FlowInfo, control: &mut Control) -> Box<dyn Flow> {
+        (self.at_start)(&self.handles, control);
+        Box::new(OneFlow {
+            handles: Arc::clone(&self.handles),
+            answer: Arc::clone(&self.answer),
+            reports: Arc::clone(&self.reports),
+        })
+    }
+}
+
+struct OneFlow {
+    handles: Arc<Handles>,
+    answer: Arc<Answer>,
+    reports: Reports,
+}
+
+impl Flow for OneFlow {
+    fn on_report(&mut self, report: &Report, control: &mut Control) {
+        let values = self.handles.fields.iter().map(|field| report[*field]);
+        self.reports
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(values.collect());
+        (self.answer)(&self.handles, report, control);
+    }
+}
+
+pub(crate) fn taken(reports: &Reports) -> Vec<Vec<u64>> {
+    std::mem::take(&mut *reports.lock().unwrap_or_else(PoisonError::into_inner))
+}
