@@ -1,0 +1,287 @@
+//! The crate `portus` as the agent of our datapath: the algorithms of its own tests, over Unix
+//! datagrams at a path of their own, for portus joins every name to `/tmp/ccp/`.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use fairwater_datapath::{Config, Connection, Controls};
+use fairwater_lang::Signal;
+use fairwater_proto::{FlowId, FlowInfo};
+use portus::ipc::{BackendBuilder, Blocking, Ipc, unix};
+use portus::lang::Scope;
+use portus::{CongAlg, DatapathInfo, DatapathTrait, Report, RunBuilder};
+
+/// A program, what to preset and to update, and the fields of its reports.
+#[derive(Clone)]
+struct Test {
+    source: &'static str,
+    preset: &'static [(&'static str, u32)],
+    update: &'static [(&'static str, u32)],
+    fields: &'static [&'static str],
+    /// Answers each report with a window one MSS larger, as Reno does.
+    grows: bool,
+    tell: Sender<(u32, Vec<u64>)>,
+    closed: Arc<AtomicBool>,
+}
+
+struct TestFlow<I: Ipc> {
+    test: Test,
+    datapath: portus::Datapath<I>,
+    scope: Scope,
+    cwnd: u32,
+    mss: u32,
+}
+
+impl<I: Ipc> CongAlg<I> for Test {
+    type Flow = TestFlow<I>;
+
+    fn name() -> &'static str {
+        "test"
+    }
+
+    fn datapath_programs(&self) -> HashMap<&'static str, String> {
+        HashMap::from([("test", self.source.to_owned())])
+    }
+
+    fn new_flow(&self, mut datapath: portus::Datapath<I>, info: DatapathInfo) -> Self::Flow {
+        let scope = datapath.set_program("test", Some(self.preset)).unwrap();
+        if !self.update.is_empty() {
+            datapath.update_field(&scope, self.update).unwrap();
+        }
+        TestFlow {
+            test: self.clone(),
+            datapath,
+            scope,
+            cwnd: info.init_cwnd,
+            mss: info.mss,
+        }
+    }
+}
+
+impl<I: Ipc> portus::Flow for TestFlow<I> {
+    fn on_report(&mut self, sock_id: u32, report: Report) {
+        let fields = self.test.fields.iter();
+        let values = fields.map(|f| report.get_field(f, &self.scope).unwrap());
+        // The test may have ended already.
+        let _ = self.test.tell.send((sock_id, values.collect()));
+        if self.test.grows {
+            self.cwnd += self.mss;
+            let update = [("Cwnd", self.cwnd)];
+            self.datapath.update_field(&self.scope, &update).unwrap();
+        }
+    }
+
+    fn close(&mut self) {
+        self.test.closed.store(true, Ordering::SeqCst);
+    }
+}
+
+/// A portus that runs a test, and our datapath at its socket.
+struct Joined {
+    agent: portus::CCPHandle,
+    connection: Connection,
+    start: Instant,
+    heard: Receiver<(u32, Vec<u64>)>,
+    closed: Arc<AtomicBool>,
+    _directory: tempfile::TempDir,
+}
+
+impl Joined {
+    fn new(
+        name: &str,
+        source: &'static str,
+        fields: &'static [&'static str],
+        change: impl FnOnce(&mut Test),
+    ) -> Self {
+        let (tell, heard) = channel();
+        let closed = Arc::new(AtomicBool::new(false));
+        let mut test = Test {
+            source,
+            preset: &[],
+            update: &[],
+            fields,
+            grows: false,
+            tell,
+            closed: Arc::clone(&closed),
+        };
+        change(&mut test);
+        let name = format!("fairwater-{}-{name}", std::process::id());
+        let socket = unix::Socket::<Blocking>::new(&name).unwrap();
+        let agent = RunBuilder::new(BackendBuilder { sock: socket })
+            .default_alg(test)
+            .spawn_thread()
+            .run()
+            .unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let own = directory.path().join("datapath");
+        let path = format!("/tmp/ccp/{name}");
+        let connection = Connection::ccp(Config::default(), own, path, 0);
+        Self {
+            agent,
+            connection,
+            start: Instant::now(),
+            heard,
+            closed,
+            _directory: directory,
+        }
+    }
+
+    fn now_us(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_micros()).unwrap()
+    }
+
+    fn flow(&mut self) -> FlowId {
+        let info = FlowInfo {
+            local: "192.0.2.1:1".parse().unwrap(),
+            remote: "192.0.2.2:3".parse().unwrap(),
+            mss: 1500,
+            cwnd: 15_000,
+            srtt_us: 0,
+            now_us: self.now_us(),
+        };
+        self.connection.start("test", &info).unwrap()
+    }
+
+    fn ack(&mut self, flow: FlowId) -> Option<Controls> {
+        let now_us = self.now_us();
+        let mut signals = [0; Signal::ALL.len()];
+        signals[Signal::Now as usize] = now_us;
+        signals[Signal::BytesAcked as usize] = 5;
+        signals[Signal::RttSampleUs as usize] = 2;
+        self.connection.service(now_us);
+        let changed = self.connection.invoke(flow, &signals).unwrap();
+        self.connection.service(now_us);
+        changed
+    }
+
+    /// Reports until there are so many, each flow acknowledging all the while.
+    fn reports(&mut self, flows: &[FlowId], count: usize) -> Vec<(u32, Vec<u64>)> {
+        let begin = Instant::now();
+        let mut reports = Vec::new();
+        while reports.len() < count {
+            assert!(begin.elapsed() < Duration::from_secs(60), "{reports:?}");
+            for flow in flows {
+                self.ack(*flow);
+            }
+            std::thread::sleep(Duration::from_micros(200));
+            reports.extend(self.heard.try_iter());
+        }
+        reports.truncate(count);
+        reports
+    }
+
+    fn end(self) {
+        self.agent.kill();
+        self.agent.wait().unwrap();
+    }
+}
+
+#[test]
+fn twenty_acks_of_five_bytes_report_a_hundred_and_the_end_is_told() {
+    let source = "(def (Report.acked 0) (Control.num_invoked 0))
+        (when true
+            (:= Report.acked (+ Report.acked Ack.bytes_acked))
+            (:= Control.num_invoked (+ Control.num_invoked 1))
+            (fallthrough))
+        (when (== Control.num_invoked 20) (report))";
+    let mut joined = Joined::new("basic", source, &["Report.acked"], |_| {});
+    let flow = joined.flow();
+    assert_eq!(joined.reports(&[flow], 1)[0].1, [100]);
+    joined.connection.close(flow).unwrap();
+    let begin = Instant::now();
+    while !joined.closed.load(Ordering::SeqCst) {
+        assert!(begin.elapsed() < Duration::from_secs(60));
+        joined.connection.service(joined.now_us());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    joined.end();
+}
+
+#[test]
+fn a_preset_control_is_seen_in_the_report() {
+    let source = "(def (Report (testFoo 0)) (foo 0))
+        (when true (:= Report.testFoo foo) (report))";
+    let mut joined = Joined::new("preset", source, &["Report.testFoo"], |test| {
+        test.preset = &[("foo", 52)];
+    });
+    let flow = joined.flow();
+    assert_eq!(joined.reports(&[flow], 1)[0].1, [52]);
+    joined.end();
+}
+
+#[test]
+fn an_update_of_cwnd_and_rate_is_visible_to_the_program() {
+    let source = "(def (Report.cwnd 0) (Report.rate 0))
+        (when true (:= Report.cwnd Cwnd) (:= Report.rate Rate) (fallthrough))
+        (when (== Cwnd 42) (report))";
+    let fields = &["Report.cwnd", "Report.rate"];
+    let mut joined = Joined::new("update", source, fields, |test| {
+        test.update = &[("Cwnd", 42), ("Rate", 10)];
+    });
+    let flow = joined.flow();
+    assert_eq!(joined.reports(&[flow], 1)[0].1, [42, 10]);
+    joined.end();
+}
+
+#[test]
+fn volatile_variables_are_reset_by_a_report_and_others_are_not() {
+    let source = "(def (volatile foo1 0)
+            (Report (volatile foo 0) (bar 0) (volatile sum 0))
+            (bar1 0))
+        (when true
+            (:= Report.foo (+ Report.foo 1))
+            (:= Report.bar (+ Report.bar 1))
+            (:= foo1 (+ foo1 1))
+            (:= bar1 (+ bar1 1))
+            (:= Report.sum (+ foo1 bar1))
+            (fallthrough))
+        (when (== Report.foo 10) (report))";
+    let fields = &["Report.foo", "Report.bar", "Report.sum"];
+    let mut joined = Joined::new("volatile", source, fields, |_| {});
+    let flow = joined.flow();
+    let reports: Vec<_> = joined
+        .reports(&[flow], 2)
+        .into_iter()
+        .map(|r| r.1)
+        .collect();
+    assert_eq!(reports, [[10, 10, 20], [10, 20, 30]]);
+    joined.end();
+}
+
+#[test]
+fn two_flows_do_not_mix_and_a_timer_reports_in_time() {
+    let source = "(def (Report (acked 0)) (state 0))
+        (when true (:= Report.acked (+ Report.acked Ack.bytes_acked)) (fallthrough))
+        (when (&& (> Micros 300000) (== state 0)) (:= state 1) (report))";
+    let mut joined = Joined::new("two", source, &["Report.acked"], |_| {});
+    let flows = [joined.flow(), joined.flow()];
+    let reports = joined.reports(&flows, 2);
+    assert_ne!(reports[0].0, reports[1].0);
+    assert!(joined.start.elapsed() >= Duration::from_millis(300));
+    joined.end();
+}
+
+#[test]
+fn a_window_that_grows_by_reports_is_in_force() {
+    let source = "(def (Report (volatile acked 0)))
+        (when true (:= Report.acked (+ Report.acked Ack.bytes_acked)) (fallthrough))
+        (when (> Report.acked 99) (report))";
+    let mut joined = Joined::new("grows", source, &["Report.acked"], |test| {
+        test.grows = true;
+    });
+    let flow = joined.flow();
+    let begin = Instant::now();
+    let mut cwnd = 0;
+    while cwnd < 15_000 + 3 * 1500 {
+        assert!(begin.elapsed() < Duration::from_secs(60), "cwnd is {cwnd}");
+        cwnd = joined.ack(flow).map_or(cwnd, |controls| controls.cwnd);
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    assert_eq!(cwnd % 1500, 0);
+    joined.end();
+}
