@@ -4,6 +4,7 @@ CARGO ?= cargo
 PREFIX ?= /usr/local
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 FAIRWATER := $(TARGET_DIR)/release/fairwater
+FUZZ_SECONDS ?= 60
 BENCHMARKS := ack-cost loopback fidelity agent-cpu
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
@@ -16,7 +17,7 @@ endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test loom miri lint bench bench-datapath doc header install uninstall clean
+.PHONY: help setup build demo test loom miri fuzz lint bench bench-datapath doc header install uninstall clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -39,6 +40,9 @@ loom: setup ## run the shared-memory ring through every interleaving of its ends
 miri: setup ## run the shared-memory ring and the C interface under Miri (needs nightly Rust with the component miri)
 	MIRIFLAGS="-Zmiri-disable-isolation" $(CARGO) +nightly miri test --package fairwater-proto --lib --locked --target-dir $(TARGET_DIR)/miri ring
 	MIRIFLAGS="-Zmiri-disable-isolation" $(CARGO) +nightly miri test --package fairwater-capi --no-default-features --test calls --locked --target-dir $(TARGET_DIR)/miri
+
+fuzz: setup ## fuzz each target for FUZZ_SECONDS (60), with cargo-fuzz, which it installs
+	scripts/fuzz $(FUZZ_SECONDS)
 
 lint: setup ## formatting, clippy (without std too) and the API documentation, warnings denied
 	$(CARGO) fmt --all --check
