@@ -5,7 +5,6 @@
 mod bpf;
 
 use std::hint::black_box;
-use std::time::Instant;
 
 use bpf::{Array, Loaded};
 use fairwater_exec::ebpf::asm::Asm;
@@ -14,7 +13,7 @@ use fairwater_exec::frame::FrameLayout;
 use fairwater_exec::native::Code;
 use fairwater_lang::{Program, compile};
 
-use super::Measured;
+use super::{Measured, cpu_time};
 use crate::statistics::Rounds;
 
 /// Compilations in a round.
@@ -49,11 +48,11 @@ pub(super) fn run(measured: &Measured, rounds: usize) -> anyhow::Result<()> {
     let mut times = vec![Rounds::default(); steps.len()];
     for _ in 0..rounds {
         for ((_, step), times) in steps.iter().zip(&mut times) {
-            let start = Instant::now();
+            let start = cpu_time();
             for _ in 0..REPEAT {
                 step()?;
             }
-            times.push(start.elapsed().as_secs_f64() * 1e6 / f64::from(REPEAT));
+            times.push(cpu_time().saturating_sub(start).as_secs_f64() * 1e6 / f64::from(REPEAT));
         }
     }
     for ((step, _), times) in steps.iter().zip(&times) {

@@ -70,7 +70,8 @@ impl Counter {
             .args([OsString::from("--acks"), acks.to_string().into()])
             .stdin(Stdio::null())
             .output()
-            .ok()?;
+            .ok()
+            .filter(|output| output.status.success())?;
         // `==12345== Collected : 123456789`
         let text = String::from_utf8_lossy(&output.stderr);
         let line = text.lines().find(|line| line.contains("Collected :"))?;
