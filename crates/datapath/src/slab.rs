@@ -144,7 +144,6 @@ impl Flows {
         cold.state = state;
         cold.stage = None;
         if hot.program.take().is_some() {
-            cold.reno = None;
             hot.variables = Box::default();
         }
     }
