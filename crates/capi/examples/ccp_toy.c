@@ -18,6 +18,7 @@
 enum { MSS = 1200, CAPACITY = 60, CONNECTIONS = 4, ROUNDS = 300 };
 
 static int agent = -1;               /* the socket to the agent */
+static struct sockaddr_un to = {.sun_family = AF_UNIX};
 
 static u64 now(void) {
     struct timespec time;
@@ -36,12 +37,12 @@ static void set_rate_abs(struct ccp_connection *conn, u32 rate) {
 
 static int send_msg(struct ccp_datapath *dp, char *msg, int msg_size) {
     (void)dp;
-    return send(agent, msg, (size_t)msg_size, MSG_DONTWAIT) == msg_size ? 0 : -1;
+    ssize_t sent = sendto(agent, msg, (size_t)msg_size, MSG_DONTWAIT, (struct sockaddr *)&to, sizeof to);
+    return sent == msg_size ? 0 : -1;
 }
 
 /* An agent answers to the path that a message came from. */
-static void connect_to_agent(const char *path, struct sockaddr_un *own) {
-    struct sockaddr_un to = {.sun_family = AF_UNIX};
+static void open_socket(const char *path, struct sockaddr_un *own) {
     own->sun_family = AF_UNIX;
     snprintf(to.sun_path, sizeof to.sun_path, "%s", path);
     snprintf(own->sun_path, sizeof own->sun_path, "/tmp/ccp_toy.%d", (int)getpid());
@@ -50,15 +51,13 @@ static void connect_to_agent(const char *path, struct sockaddr_un *own) {
         perror("ccp_toy");
         exit(1);
     }
-    if (connect(agent, (struct sockaddr *)&to, sizeof to) < 0)
-        perror(path);                /* not fatal: the connection runs without an agent */
 }
 
 int main(int argc, char **argv) {
     static struct ccp_connection connections[CONNECTIONS];
     static char message[32768];
     struct sockaddr_un own = {0};
-    connect_to_agent(argc > 1 ? argv[1] : "/tmp/ccp/portus", &own);
+    open_socket(argc > 1 ? argv[1] : "/tmp/ccp/portus", &own);
 
     struct ccp_datapath dp = {
         .set_cwnd = set_cwnd,
