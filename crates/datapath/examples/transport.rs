@@ -3,7 +3,7 @@
 //!
 //! ```sh
 //! fairwater serve cubic &
-//! cargo run --release -p fairwater-datapath --example transport -- /run/fairwater/plane
+//! cargo run --release -p fairwater-datapath --example transport
 //! ```
 //!
 //! Without a plane at the path, the fallback governs all the way.
@@ -37,7 +37,7 @@ struct Sent {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let path = env::args().nth(1);
-    let path = path.unwrap_or_else(|| "/run/fairwater/plane".to_owned());
+    let path = path.unwrap_or_else(|| "/tmp/fairwater/plane".to_owned());
     let began = Instant::now();
     let now = || began.elapsed().as_micros() as u64;
 
@@ -58,6 +58,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         Signal::BytesPending,
         Signal::RttSampleUs,
         Signal::WasTimeout,
+        // Each packet is acknowledged for itself, and none asks for ECN marks: always 0.
+        Signal::BytesMisordered,
+        Signal::PacketsMisordered,
+        Signal::EcnBytes,
+        Signal::EcnPackets,
     ];
     let config = Config {
         name: "example".to_owned(),
