@@ -37,7 +37,8 @@ static void set_rate_abs(struct ccp_connection *conn, u32 rate) {
 
 static int send_msg(struct ccp_datapath *dp, char *msg, int msg_size) {
     (void)dp;
-    ssize_t sent = sendto(agent, msg, (size_t)msg_size, MSG_DONTWAIT, (struct sockaddr *)&to, sizeof to);
+    const struct sockaddr *path = (struct sockaddr *)&to;
+    ssize_t sent = sendto(agent, msg, (size_t)msg_size, MSG_DONTWAIT, path, sizeof to);
     return sent == msg_size ? 0 : -1;
 }
 
