@@ -56,7 +56,7 @@ bench: setup ## run every benchmark (see bench/README.md), on a machine that is 
 
 bench-datapath: setup ## ns per ACK of the datapath library, against libccp, in one run
 	$(CARGO) build --release --locked --package fairwater-bench
-	$(TARGET_DIR)/release/fairwater-bench datapath
+	for name in datapath plane-rate round-trip; do $(TARGET_DIR)/release/fairwater-bench $$name || exit 1; done
 
 doc: ## build the API documentation
 	$(CARGO) doc --workspace --no-deps --locked

@@ -10,6 +10,7 @@ mod datapath;
 mod fidelity;
 mod hosted;
 mod loopback;
+mod plane;
 mod statistics;
 
 use clap::{Parser, Subcommand};
@@ -34,6 +35,10 @@ enum Benchmark {
     Fidelity(fidelity::Arguments),
     /// Throughput over loopback as a ratio to the same algorithm in the kernel.
     Loopback(loopback::Arguments),
+    /// Reports per second of one core, against portus; needs no root.
+    PlaneRate(plane::Arguments),
+    /// From a report to the update that answers it, against portus; needs no root.
+    RoundTrip(plane::Arguments),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -43,5 +48,7 @@ fn main() -> anyhow::Result<()> {
         Benchmark::Datapath(arguments) => datapath::run(&arguments),
         Benchmark::Fidelity(arguments) => fidelity::run(&arguments),
         Benchmark::Loopback(arguments) => loopback::run(&arguments),
+        Benchmark::PlaneRate(arguments) => plane::rate(&arguments),
+        Benchmark::RoundTrip(arguments) => plane::round_trip(&arguments),
     }
 }
