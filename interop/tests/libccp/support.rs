@@ -197,7 +197,7 @@ impl OverDatagrams {
 }
 
 pub(crate) type Reports = Arc<Mutex<Vec<Vec<u64>>>>;
-pub(crate) type Answer = dyn Fn(&Handles, &Report, &mut Control) + Send + Sync;
+pub(crate) type Answer = fn(&Handles, &Report, &mut Control);
 
 /// The handles of a [`One`].
 pub(crate) struct Handles {
@@ -209,8 +209,8 @@ pub(crate) struct Handles {
 pub(crate) struct One {
     name: &'static str,
     handles: Arc<Handles>,
-    at_start: Arc<dyn Fn(&Handles, &mut Control) + Send + Sync>,
-    answer: Arc<Answer>,
+    at_start: fn(&Handles, &mut Control),
+    answer: Answer,
     reports: Reports,
 }
 
@@ -220,7 +220,7 @@ pub(crate) struct Script {
     pub(crate) fields: &'static [&'static str],
     pub(crate) variables: &'static [&'static str],
     pub(crate) at_start: fn(&Handles, &mut Control),
-    pub(crate) answer: fn(&Handles, &Report, &mut Control),
+    pub(crate) answer: Answer,
 }
 
 impl Script {
@@ -249,8 +249,8 @@ impl Script {
                         fields: fields.collect::<Result<_, _>>()?,
                         variables: variables.collect::<Result<_, _>>()?,
                     }),
-                    at_start: Arc::new(self.at_start),
-                    answer: Arc::new(self.answer),
+                    at_start: self.at_start,
+                    answer: self.answer,
                     reports: kept,
                 })
             })
@@ -274,7 +274,7 @@ impl Algorithm for One {
         (self.at_start)(&self.handles, control);
         Box::new(OneFlow {
             handles: Arc::clone(&self.handles),
-            answer: Arc::clone(&self.answer),
+            answer: self.answer,
             reports: Arc::clone(&self.reports),
         })
     }
@@ -282,7 +282,7 @@ impl Algorithm for One {
 
 struct OneFlow {
     handles: Arc<Handles>,
-    answer: Arc<Answer>,
+    answer: Answer,
     reports: Reports,
 }
 
