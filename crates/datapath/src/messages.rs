@@ -5,6 +5,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use fairwater_lang::{MAX_RATE, VarId};
+use fairwater_proto::own::REFUSED_TO_DATAPATH;
 use fairwater_proto::{
     Dialect, FlowId, Refusal, RefusalReason, ToDatapath, ToPlane, Updates, Welcome,
 };
@@ -55,7 +56,7 @@ impl Datapath {
                         self.statistics.restarts += 1;
                         self.forget(index);
                     }
-                    (kind(&message), self.obey(index, message, now_us))
+                    (message.kind(), self.obey(index, message, now_us))
                 }
                 Err(malformed) => (
                     malformed.message,
@@ -137,7 +138,10 @@ impl Datapath {
         let Some(peer) = self.peers.at_mut(index) else {
             return;
         };
-        if peer.dialect == Dialect::Own && message != REFUSED && peer.may_answer_refusal(now_us) {
+        if peer.dialect == Dialect::Own
+            && message != REFUSED_TO_DATAPATH
+            && peer.may_answer_refusal(now_us)
+        {
             let refusal = Refusal {
                 message,
                 reason,
@@ -299,18 +303,4 @@ impl Datapath {
 /// what it installed before is not installed any more. Flows that run it go on.
 fn wipes(dialect: Dialect, number: u32) -> bool {
     dialect == Dialect::Ccp && number == 1
-}
-
-/// The type of our Refused to a datapath.
-const REFUSED: u8 = 0x87;
-
-/// The type of a message, as our encoding numbers it.
-const fn kind(message: &ToDatapath<'_>) -> u8 {
-    match message {
-        ToDatapath::Welcome(_) => 0x81,
-        ToDatapath::Install { .. } => 0x82,
-        ToDatapath::Uninstall { .. } => 0x83,
-        ToDatapath::Command { .. } => 0x84,
-        ToDatapath::Refused(_) => REFUSED,
-    }
 }

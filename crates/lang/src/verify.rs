@@ -5,9 +5,7 @@ use alloc::vec::Vec;
 
 use crate::bounds::{MAX_DEPTH, MAX_NODES, MAX_VARIABLES};
 use crate::name::{self, InvalidName};
-use crate::program::{
-    Comparison, Event, Expr, Place, Program, Scope, Stmt, Type, VarId, Variable,
-};
+use crate::program::{Comparison, Event, Expr, Place, Program, Scope, Stmt, Type, VarId, Variable};
 use crate::walk;
 
 /// The first thing in which a program breaks the promise of a checked program.

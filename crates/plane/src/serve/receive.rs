@@ -140,7 +140,7 @@ impl Shared {
             }
         };
         if let Err(refused) = done {
-            self.refuse(peer, kind(message), &refused);
+            self.refuse(peer, message.kind(), &refused);
         }
     }
 
@@ -510,19 +510,6 @@ fn known(peer: &Peer, flow: FlowId) -> Result<Tenant, Refused> {
     };
     let tenant = peer.tenant(flow).copied();
     tenant.ok_or_else(|| Refused::flow(unknown, flow))
-}
-
-/// The type of a message as our encoding numbers it, in which alone refusals are answered.
-const fn kind(message: &ToPlane<'_>) -> u8 {
-    match message {
-        ToPlane::Hello(_) => 0x01,
-        ToPlane::Created { .. } => 0x02,
-        ToPlane::Resumed { .. } => 0x03,
-        ToPlane::Reported { .. } => 0x04,
-        ToPlane::Faulted { .. } => 0x05,
-        ToPlane::Closed { .. } => 0x06,
-        ToPlane::Refused(_) => 0x07,
-    }
 }
 
 /// Where commands go that are of no use.

@@ -85,20 +85,19 @@ impl Server {
     /// A path is in use by a living process, is something else than a socket, or may not be
     /// made; the message names it.
     pub fn bind(plane: Plane, config: Config, endpoints: &Endpoints) -> io::Result<Self> {
-        let bind = |path: &Option<PathBuf>| path.clone();
         let named = |path: &PathBuf, error: io::Error| {
             io::Error::new(error.kind(), format!("{}: {error}", path.display()))
         };
-        let agent = bind(&endpoints.datagram)
-            .map(|path| Agent::bind(&path).map_err(|error| named(&path, error)))
+        let agent = (endpoints.datagram.as_ref())
+            .map(|path| Agent::bind(path).map_err(|error| named(path, error)))
             .transpose()?;
-        let seqpacket = bind(&endpoints.seqpacket)
-            .map(|path| seqpacket::Listener::bind(&path).map_err(|error| named(&path, error)))
+        let seqpacket = (endpoints.seqpacket.as_ref())
+            .map(|path| seqpacket::Listener::bind(path).map_err(|error| named(path, error)))
             .transpose()?;
-        let ring = bind(&endpoints.ring)
+        let ring = (endpoints.ring.as_ref())
             .map(|path| {
-                ring::Listener::bind(&path, ring::DEFAULT_CAPACITY)
-                    .map_err(|error| named(&path, error))
+                ring::Listener::bind(path, ring::DEFAULT_CAPACITY)
+                    .map_err(|error| named(path, error))
             })
             .transpose()?;
         let poller = Poller::new()?;

@@ -49,6 +49,7 @@ mod decode;
 mod encode;
 
 use crate::error::{Defect, Flaw};
+use crate::{ToDatapath, ToPlane};
 
 pub(crate) use decode::{decode_to_datapath, decode_to_plane, frame};
 pub(crate) use encode::{encode_to_datapath, encode_to_plane};
@@ -82,7 +83,39 @@ const WELCOME: u8 = 0x81;
 const INSTALL: u8 = 0x82;
 const UNINSTALL: u8 = 0x83;
 const COMMAND: u8 = 0x84;
-const REFUSED_TO_DATAPATH: u8 = 0x87;
+
+/// The type of a Refused to a datapath: what is refused of one is never answered.
+pub const REFUSED_TO_DATAPATH: u8 = 0x87;
+
+impl ToPlane<'_> {
+    /// Its type in our encoding: what a [`Refusal`](crate::Refusal) there calls it.
+    #[must_use]
+    pub const fn kind(&self) -> u8 {
+        match self {
+            Self::Hello(_) => HELLO,
+            Self::Created { .. } => CREATED,
+            Self::Resumed { .. } => RESUMED,
+            Self::Reported { .. } => REPORTED,
+            Self::Faulted { .. } => FAULTED,
+            Self::Closed { .. } => CLOSED,
+            Self::Refused(_) => REFUSED_TO_PLANE,
+        }
+    }
+}
+
+impl ToDatapath<'_> {
+    /// Its type in our encoding: what a [`Refusal`](crate::Refusal) there calls it.
+    #[must_use]
+    pub const fn kind(&self) -> u8 {
+        match self {
+            Self::Welcome(_) => WELCOME,
+            Self::Install { .. } => INSTALL,
+            Self::Uninstall { .. } => UNINSTALL,
+            Self::Command { .. } => COMMAND,
+            Self::Refused(_) => REFUSED_TO_DATAPATH,
+        }
+    }
+}
 
 /// Reported: the report carries the datapath's time.
 const HAS_TIME: u32 = 1;

@@ -16,7 +16,8 @@ proptest! {
             Dialect::Own.encode_to_plane(message, &mut packet).unwrap();
         }
         prop_assert_eq!(Dialect::of(&packet), Some(Dialect::Own));
-        prop_assert_eq!(Dialect::Own.split(&packet).count(), sent.len());
+        let kinds: Vec<_> = Dialect::Own.split(&packet).map(|m| m[3]).collect();
+        prop_assert_eq!(kinds, sent.iter().map(ToPlane::kind).collect::<Vec<_>>());
         let read: Result<Vec<_>, _> = Dialect::Own.to_plane(&packet).collect();
         prop_assert_eq!(read.unwrap(), sent);
     }
@@ -30,6 +31,8 @@ proptest! {
             Dialect::Own.encode_to_datapath(message, &mut packet).unwrap();
         }
         prop_assert_eq!(Dialect::of(&packet), Some(Dialect::Own));
+        let kinds: Vec<_> = Dialect::Own.split(&packet).map(|m| m[3]).collect();
+        prop_assert_eq!(kinds, sent.iter().map(ToDatapath::kind).collect::<Vec<_>>());
         let read: Result<Vec<_>, _> = Dialect::Own.to_datapath(&packet).collect();
         prop_assert_eq!(read.unwrap(), sent);
     }
