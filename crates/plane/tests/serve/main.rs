@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod hostile;
+mod neighbours;
 mod peers;
 mod server;
 mod support;

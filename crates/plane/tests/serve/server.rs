@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use fairwater_datapath::{Config as DatapathConfig, Connection, Controls};
 use fairwater_plane::serve::{Config, Endpoints, Server};
-use fairwater_plane::{FlowId, Plane, Signal, SignalSet};
+use fairwater_plane::{FlowId, FlowInfo, Plane, Signal, SignalSet};
 use fairwater_proto::Dialect;
 use fairwater_proto::link::{Link, datagram, ring};
 
@@ -26,7 +26,7 @@ fn endpoints(directory: &Path) -> Endpoints {
     }
 }
 
-fn server(directory: &Path, instance: u64) -> Server {
+pub(crate) fn server(directory: &Path, instance: u64) -> Server {
     let config = Config {
         instance,
         alive_us: 5_000,
@@ -36,7 +36,7 @@ fn server(directory: &Path, instance: u64) -> Server {
 }
 
 /// A datapath whose flows acknowledge so many bytes at each invocation.
-struct Sender {
+pub(crate) struct Sender {
     connection: Connection,
     flow: FlowId,
     acked: u64,
@@ -44,7 +44,7 @@ struct Sender {
 }
 
 impl Sender {
-    fn new(mut connection: Connection, acked: u64) -> Self {
+    pub(crate) fn new(mut connection: Connection, acked: u64) -> Self {
         let flow = connection.start("echo", &info(10_000)).unwrap();
         Self {
             connection,
@@ -54,8 +54,20 @@ impl Sender {
         }
     }
 
+    /// Another flow in the place of the present one.
+    pub(crate) fn begin_again(&mut self, acked: u64, now_us: u64) {
+        self.connection.close(self.flow).unwrap();
+        let info = FlowInfo {
+            now_us,
+            ..info(10_000)
+        };
+        self.flow = self.connection.start("echo", &info).unwrap();
+        self.acked = acked;
+        self.controls = None;
+    }
+
     /// The flow's congestion control, once.
-    fn step(&mut self, now_us: u64) {
+    pub(crate) fn step(&mut self, now_us: u64) {
         self.connection.service(now_us);
         let mut signals = [0; Signal::ALL.len()];
         signals[Signal::Now as usize] = now_us;
@@ -67,13 +79,13 @@ impl Sender {
     }
 
     /// Whether the algorithm has answered a report: its window is a multiple of the bytes.
-    fn is_governed(&self) -> bool {
+    pub(crate) fn is_governed(&self) -> bool {
         self.controls
             .is_some_and(|c| c.cwnd != 10_000 && c.cwnd % self.acked == 0)
     }
 }
 
-fn config(name: &str) -> DatapathConfig {
+pub(crate) fn config(name: &str) -> DatapathConfig {
     DatapathConfig {
         name: name.to_owned(),
         instance: 1,
