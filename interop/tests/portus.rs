@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -15,6 +16,9 @@ use fairwater_proto::{FlowId, FlowInfo};
 use portus::ipc::{BackendBuilder, Blocking, Ipc, unix};
 use portus::lang::Scope;
 use portus::{CongAlg, DatapathInfo, DatapathTrait, Report, RunBuilder};
+
+/// How long to wait for what must come.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A program, what to preset and to update, and the fields of its reports.
 #[derive(Clone)]
@@ -86,9 +90,22 @@ struct Joined {
     agent: portus::CCPHandle,
     connection: Connection,
     start: Instant,
+    /// The datapath's time, µs, where the test tells it rather than the clock.
+    told_us: Option<u64>,
     heard: Receiver<(u32, Vec<u64>)>,
     closed: Arc<AtomicBool>,
     _directory: tempfile::TempDir,
+    _socket: SocketFile,
+}
+
+/// Where portus bound its socket, which it leaves behind.
+struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        // portus removes none itself, and a test that fails fails for its own reason.
+        let _ = std::fs::remove_file(&self.0);
+    }
 }
 
 impl Joined {
@@ -111,6 +128,8 @@ impl Joined {
         };
         change(&mut test);
         let name = format!("fairwater-{}-{name}", std::process::id());
+        let path = PathBuf::from("/tmp/ccp").join(&name);
+        let socket_file = SocketFile(path.clone());
         let socket = unix::Socket::<Blocking>::new(&name).unwrap();
         let agent = RunBuilder::new(BackendBuilder { sock: socket })
             .default_alg(test)
@@ -119,20 +138,27 @@ impl Joined {
             .unwrap();
         let directory = tempfile::tempdir().unwrap();
         let own = directory.path().join("datapath");
-        let path = format!("/tmp/ccp/{name}");
-        let connection = Connection::ccp(Config::default(), own, path, 0);
+        let config = Config {
+            // Time that is told passes while portus is about to answer.
+            silence_us: 1 << 40,
+            ..Config::default()
+        };
+        let connection = Connection::ccp(config, own, path, 0);
         Self {
             agent,
             connection,
             start: Instant::now(),
+            told_us: None,
             heard,
             closed,
             _directory: directory,
+            _socket: socket_file,
         }
     }
 
     fn now_us(&self) -> u64 {
-        u64::try_from(self.start.elapsed().as_micros()).unwrap()
+        self.told_us
+            .unwrap_or_else(|| u64::try_from(self.start.elapsed().as_micros()).unwrap())
     }
 
     fn flow(&mut self) -> FlowId {
@@ -147,12 +173,17 @@ impl Joined {
         self.connection.start("test", &info).unwrap()
     }
 
+    /// One ACK of 5 bytes, as in the tests of portus.
     fn ack(&mut self, flow: FlowId) -> Option<Controls> {
+        self.invoke(flow, 5, 2)
+    }
+
+    fn invoke(&mut self, flow: FlowId, acked: u64, rtt_us: u64) -> Option<Controls> {
         let now_us = self.now_us();
         let mut signals = [0; Signal::ALL.len()];
         signals[Signal::Now as usize] = now_us;
-        signals[Signal::BytesAcked as usize] = 5;
-        signals[Signal::RttSampleUs as usize] = 2;
+        signals[Signal::BytesAcked as usize] = acked;
+        signals[Signal::RttSampleUs as usize] = rtt_us;
         self.connection.service(now_us);
         let changed = self.connection.invoke(flow, &signals).unwrap();
         self.connection.service(now_us);
@@ -164,7 +195,7 @@ impl Joined {
         let begin = Instant::now();
         let mut reports = Vec::new();
         while reports.len() < count {
-            assert!(begin.elapsed() < Duration::from_secs(60), "{reports:?}");
+            assert!(begin.elapsed() < PATIENCE, "{reports:?}");
             for flow in flows {
                 self.ack(*flow);
             }
@@ -173,6 +204,19 @@ impl Joined {
         }
         reports.truncate(count);
         reports
+    }
+
+    /// The fields of the first report, each step giving it an occasion.
+    fn first(&mut self, mut step: impl FnMut(&mut Self) -> Option<Controls>) -> Vec<u64> {
+        let begin = Instant::now();
+        loop {
+            assert!(begin.elapsed() < PATIENCE);
+            step(self);
+            std::thread::sleep(Duration::from_micros(200));
+            if let Ok((_, fields)) = self.heard.try_recv() {
+                return fields;
+            }
+        }
     }
 
     fn end(self) {
@@ -195,7 +239,7 @@ fn twenty_acks_of_five_bytes_report_a_hundred_and_the_end_is_told() {
     joined.connection.close(flow).unwrap();
     let begin = Instant::now();
     while !joined.closed.load(Ordering::SeqCst) {
-        assert!(begin.elapsed() < Duration::from_secs(60));
+        assert!(begin.elapsed() < PATIENCE);
         joined.connection.service(joined.now_us());
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -267,6 +311,95 @@ fn two_flows_do_not_mix_and_a_timer_reports_in_time() {
 }
 
 #[test]
+fn a_timer_of_three_seconds_reports_between_three_and_four() {
+    let source = "(def (Report (at 0)) (told 0))
+        (when (&& (> Micros 3000000) (== told 0))
+            (:= told 1)
+            (:= Report.at Micros)
+            (report))";
+    let mut joined = Joined::new("timer", source, &["Report.at"], |_| {});
+    joined.told_us = Some(0);
+    let flow = joined.flow();
+    let reported = joined.first(|joined| {
+        joined.told_us = joined.told_us.map(|now_us| now_us + 70_000);
+        joined.ack(flow)
+    });
+    // Between two ACKs, 70 ms apart, lies the third second.
+    assert!(
+        (3_000_001..=3_070_000).contains(&reported[0]),
+        "{reported:?}"
+    );
+    joined.end();
+}
+
+#[test]
+fn a_minimum_of_the_rtt_that_falls_is_reported() {
+    let source = "(def (Report (minrtt +infinity)))
+        (when (< Flow.rtt_sample_us Report.minrtt)
+            (:= Report.minrtt Flow.rtt_sample_us)
+            (report))";
+    let mut joined = Joined::new("minrtt", source, &["Report.minrtt"], |_| {});
+    let flow = joined.flow();
+    let first = joined.first(|joined| joined.invoke(flow, 5, 31_000));
+    let mut reports = vec![first];
+    for rtt_us in [40_000, 31_000, 17_000, 18_000, 9_000] {
+        joined.invoke(flow, 5, rtt_us);
+    }
+    for _ in 0..2 {
+        reports.push(joined.heard.recv_timeout(PATIENCE).unwrap().1);
+    }
+    assert_eq!(reports, [[31_000], [17_000], [9_000]]);
+    joined.end();
+}
+
+#[test]
+fn quiet_acks_are_counted_until_one_that_is_not() {
+    let source = "(def (Report (volatile quiet 0)))
+        (when (> Ack.bytes_acked 0) (report))
+        (when true (:= Report.quiet (+ Report.quiet 1)))";
+    let mut joined = Joined::new("quiet", source, &["Report.quiet"], |_| {});
+    let flow = joined.flow();
+    assert_eq!(joined.first(|joined| joined.invoke(flow, 5, 2)), [0]);
+    for acked in [0, 0, 5, 0, 5] {
+        joined.invoke(flow, acked, 2);
+    }
+    // Before the first report was heard, others like it may have been on their way.
+    let mut counted = Vec::new();
+    while counted.len() < 2 {
+        let (_, fields) = joined.heard.recv_timeout(PATIENCE).unwrap();
+        counted.extend(fields.into_iter().filter(|quiet| *quiet > 0));
+    }
+    assert_eq!(counted, [2, 1]);
+    joined.end();
+}
+
+#[test]
+fn fallthrough_reports_one_and_then_three() {
+    let source = "(def (Report (foo 0)))
+        (when true (:= Report.foo (+ Report.foo 1)) (fallthrough))
+        (when (== Report.foo 1) (report))
+        (when (== Report.foo 2) (:= Report.foo 3) (report))";
+    let mut joined = Joined::new("fallthrough", source, &["Report.foo"], |_| {});
+    let flow = joined.flow();
+    let reports = joined.reports(&[flow], 2);
+    assert_eq!((&reports[0].1[..], &reports[1].1[..]), (&[1][..], &[3][..]));
+    joined.end();
+}
+
+#[test]
+fn a_window_that_the_program_sets_is_what_it_reads_and_what_is_in_force() {
+    let source = "(def (Report (equal 0)))
+        (when true (:= Cwnd 5) (fallthrough))
+        (when (== Cwnd 5) (:= Report.equal 1) (report))";
+    let mut joined = Joined::new("intermediate", source, &["Report.equal"], |_| {});
+    let flow = joined.flow();
+    assert_eq!(joined.reports(&[flow], 1)[0].1, [1]);
+    let view = joined.connection.datapath().flow(flow).unwrap();
+    assert_eq!(view.controls.cwnd, 5);
+    joined.end();
+}
+
+#[test]
 fn a_window_that_grows_by_reports_is_in_force() {
     let source = "(def (Report (volatile acked 0)))
         (when true (:= Report.acked (+ Report.acked Ack.bytes_acked)) (fallthrough))
@@ -278,7 +411,7 @@ fn a_window_that_grows_by_reports_is_in_force() {
     let begin = Instant::now();
     let mut cwnd = 0;
     while cwnd < 15_000 + 3 * 1500 {
-        assert!(begin.elapsed() < Duration::from_secs(60), "cwnd is {cwnd}");
+        assert!(begin.elapsed() < PATIENCE, "cwnd is {cwnd}");
         cwnd = joined.ack(flow).map_or(cwnd, |controls| controls.cwnd);
         std::thread::sleep(Duration::from_micros(200));
     }

@@ -2,19 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use fairwater_plane::serve::{Config, Endpoints, Server, Service};
+use fairwater_plane::serve::{Config, Service};
 use fairwater_plane::{Plane, SignalSet};
 use libccp::Primitives;
 
 use crate::support::*;
-
-const COUNT: &str = "
-(def (Report (acked 0)) (num_invoked 0))
-(when true
-  (:= Report.acked (+ Report.acked Ack.bytes_acked))
-  (:= num_invoked (+ num_invoked 1))
-  (fallthrough))
-(when (== num_invoked 20) (report))";
 
 #[test]
 fn twenty_acks_of_five_bytes_report_a_hundred() {
@@ -28,33 +20,6 @@ fn twenty_acks_of_five_bytes_report_a_hundred() {
     }
     line.settle(&mut service);
     assert_eq!(taken(&reports), [[100]]);
-}
-
-#[test]
-fn the_same_over_unix_datagrams_and_a_server() {
-    let directory = tempfile::tempdir().unwrap();
-    let agent = directory.path().join("portus");
-    let mut plane = Plane::new("served", SignalSet::ALL);
-    let reports = Script::new(COUNT, &["acked"]).add(&mut plane);
-    let endpoints = Endpoints {
-        datagram: Some(agent.clone()),
-        ..Endpoints::default()
-    };
-    let mut server = Server::bind(plane, Config::default(), &endpoints).unwrap();
-    let datapath = OverDatagrams::new(&directory.path().join("datapath"), &agent);
-    let mut flow = start(&datapath.libccp, "one");
-    // READY and CREATE came at once, and are answered at once.
-    server.turn(Duration::ZERO).unwrap();
-    datapath.receive();
-    for _ in 0..20 {
-        ack(&mut flow);
-    }
-    server.turn(Duration::ZERO).unwrap();
-    assert_eq!(taken(&reports), [[100]]);
-    drop(flow);
-    server.turn(Duration::ZERO).unwrap();
-    assert_eq!(server.service().statistics().flows, 0);
-    assert_eq!(server.service().statistics().refused_in_all(), 0);
 }
 
 #[test]
@@ -143,6 +108,7 @@ fn volatile_variables_are_reset_by_a_report_and_others_are_not() {
     assert_eq!(taken(&reports), [[10, 10, 20], [10, 20, 30]]);
 }
 
+/// The crate's clock cannot be replaced, so this time passes.
 #[test]
 fn a_timer_reports_when_its_time_has_passed() {
     let source = "(def (Report (acked 0)) (state 0))
@@ -182,6 +148,57 @@ fn fallthrough_and_the_order_of_events_are_ours() {
     line.settle(&mut service);
     // Fallthrough stays in force, so the third event runs as well.
     assert_eq!(taken(&reports), [[1, 99]]);
+}
+
+#[test]
+fn a_minimum_of_the_rtt_that_falls_is_reported() {
+    let source = "(def (Report (minrtt +infinity)))
+        (when (< Flow.rtt_sample_us Report.minrtt)
+          (:= Report.minrtt Flow.rtt_sample_us)
+          (report))";
+    let (mut service, reports) = Script::new(source, &["minrtt"]).serve();
+    let datapath = InMemory::new(&mut service);
+    let line = datapath.line();
+    let mut flow = line.start("");
+    line.settle(&mut service);
+    for rtt_us in [31_000, 40_000, 31_000, 17_000, 18_000, 9_000] {
+        invoke(&mut flow, Primitives::default().with_rtt_sample_us(rtt_us));
+    }
+    line.settle(&mut service);
+    assert_eq!(taken(&reports), [[31_000], [17_000], [9_000]]);
+}
+
+#[test]
+fn quiet_acks_are_counted_until_one_that_is_not() {
+    let source = "(def (Report (volatile quiet 0)))
+        (when (> Ack.bytes_acked 0) (report))
+        (when true (:= Report.quiet (+ Report.quiet 1)))";
+    let (mut service, reports) = Script::new(source, &["quiet"]).serve();
+    let datapath = InMemory::new(&mut service);
+    let line = datapath.line();
+    let mut flow = line.start("");
+    line.settle(&mut service);
+    for bytes in [0, 0, 5, 0, 5, 5] {
+        invoke(&mut flow, Primitives::default().with_bytes_acked(bytes));
+    }
+    line.settle(&mut service);
+    assert_eq!(taken(&reports), [[2], [1], [0]]);
+}
+
+#[test]
+fn a_window_that_the_program_sets_is_what_it_reads_and_what_is_in_force() {
+    let source = "(def (Report (equal 0)))
+        (when true (:= Cwnd 5) (fallthrough))
+        (when (== Cwnd 5) (:= Report.equal 1) (report))";
+    let (mut service, reports) = Script::new(source, &["equal"]).serve();
+    let datapath = InMemory::new(&mut service);
+    let line = datapath.line();
+    let mut flow = line.start("");
+    line.settle(&mut service);
+    ack(&mut flow);
+    line.settle(&mut service);
+    assert_eq!(taken(&reports), [[1]]);
+    assert_eq!(flow.cwnd, 5);
 }
 
 #[test]

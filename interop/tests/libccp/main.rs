@@ -4,4 +4,5 @@
 
 mod algorithms;
 mod behaviours;
+mod server;
 mod support;

@@ -1,14 +1,23 @@
 //! libccp joined to a service, in memory or over datagrams, and algorithms of one program.
 
 use std::os::unix::net::UnixDatagram;
-use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 
 use fairwater_plane::serve::{Config, PeerId, Service};
 use fairwater_plane::{
     Algorithm, Control, Field, Flow, FlowInfo, Plane, Programs, Report, SignalSet, Var,
 };
 use libccp::{Connection, Datapath, DatapathBuilder, DatapathOps, Primitives};
+
+/// Reports the sum of twenty ACKs.
+pub(crate) const COUNT: &str = "
+(def (Report (acked 0)) (num_invoked 0))
+(when true
+  (:= Report.acked (+ Report.acked Ack.bytes_acked))
+  (:= num_invoked (+ num_invoked 1))
+  (fallthrough))
+(when (== num_invoked 20) (report))";
 
 /// What libccp's callbacks write down of a flow.
 pub(crate) struct Controls {
@@ -41,6 +50,25 @@ fn lock(said: &Said) -> MutexGuard<'_, Vec<Vec<u8>>> {
     said.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+fn init(ops: impl DatapathOps + 'static) -> Datapath {
+    keep_large_allocations_fresh();
+    let builder = DatapathBuilder::default().with_ops(ops);
+    builder.with_id(7).init().unwrap()
+}
+
+/// The crate takes the places of its connections from malloc as they are, and reads them as if
+/// they were zero. They are where they come from pages of their own, which glibc gives to what is
+/// large by a bound that rises with what was freed before, unless it is set.
+#[expect(unsafe_code, reason = "a setting of the C library")]
+fn keep_large_allocations_fresh() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: takes no pointers, and glibc locks the heap while it sets this.
+        let set = unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, 1 << 17) };
+        assert_eq!(set, 1);
+    });
+}
+
 /// A libccp whose messages go through memory.
 pub(crate) struct InMemory {
     pub(crate) libccp: Datapath,
@@ -53,11 +81,7 @@ pub(crate) struct InMemory {
 impl InMemory {
     pub(crate) fn new(service: &mut Service) -> Self {
         let said = Said::default();
-        let libccp = DatapathBuilder::default()
-            .with_ops(Mailbox(Arc::clone(&said)))
-            .with_id(7)
-            .init()
-            .unwrap();
+        let libccp = init(Mailbox(Arc::clone(&said)));
         Self {
             libccp,
             said,
@@ -166,24 +190,40 @@ pub(crate) struct OverDatagrams {
 
 struct Sender {
     socket: UnixDatagram,
-    agent: std::path::PathBuf,
+    /// Where to, unless the socket is connected.
+    agent: Option<PathBuf>,
 }
 
 impl DatapathOps for Sender {
     fn send_msg(&mut self, message: &[u8]) {
-        self.socket.send_to(message, &self.agent).unwrap();
+        // As a datapath does: what an agent that is away cannot hear is lost.
+        let _ = match &self.agent {
+            Some(agent) => self.socket.send_to(message, agent),
+            None => self.socket.send(message),
+        };
     }
 }
 
 impl OverDatagrams {
+    /// Sends each message to the agent's path.
     pub(crate) fn new(own: &Path, agent: &Path) -> Self {
+        Self::at(UnixDatagram::bind(own).unwrap(), Some(agent.to_owned()))
+    }
+
+    /// Is connected to the agent's socket, and hears nobody else.
+    pub(crate) fn connected(own: &Path, agent: &Path) -> Self {
         let socket = UnixDatagram::bind(own).unwrap();
+        socket.connect(agent).unwrap();
+        Self::at(socket, None)
+    }
+
+    fn at(socket: UnixDatagram, agent: Option<PathBuf>) -> Self {
         socket.set_nonblocking(true).unwrap();
         let sender = Sender {
             socket: socket.try_clone().unwrap(),
-            agent: agent.to_owned(),
+            agent,
         };
-        let libccp = DatapathBuilder::default().with_ops(sender).init().unwrap();
+        let libccp = init(sender);
         Self { libccp, socket }
     }
 
