@@ -15,7 +15,7 @@ mod layout;
 mod stage;
 mod text;
 
-pub use generate::{GenerateError, STACK_USED, generate};
+pub use generate::{GenerateError, generate};
 pub use host::Host;
 pub use insn::{Alu, Cond, Insn, Operand, Reg, Size};
 pub use text::listing;

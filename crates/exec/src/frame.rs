@@ -13,7 +13,8 @@
 //! | 36 | `fault: u32`, a [`Fault`] bit set; non-zero stops the program | program, datapath |
 //! | 40 | `stage.sequence: u32` | plane |
 //! | 44 | 20 bytes for the datapath's own use | datapath |
-//! | 64 | `signals: [u64; 16]`, by `Signal` index; the last is spare | datapath |
+//! | 64 | `signals: [u64; 15]`, by `Signal` index | datapath |
+//! | 184 | what one invocation [asked](REPORT_ASKED) for: two `u32` | program |
 //! | 192 | the rest of the [stage](STAGE) | plane |
 //! | 256 | 128 bytes for the datapath's own use (addresses, counters) | datapath |
 //! | 384 | the [report header](REPORT) | program, datapath |
@@ -37,6 +38,10 @@
 
 /// Offset of `signals`.
 pub const SIGNALS: i16 = 64;
+/// Offset of a `u32`: 1 once `(report)` ran in this invocation. Means nothing between two.
+pub const REPORT_ASKED: i16 = 184;
+/// Offset of a `u32`: 1 once `(fallthrough)` ran in this invocation. Means nothing between two.
+pub const FALLTHROUGH_ASKED: i16 = 188;
 /// Offset of `cwnd`, bytes.
 pub const CWND: i16 = 0;
 /// Offset of `rate`, bytes/s.

@@ -77,7 +77,8 @@ struct frame {
 	u32 mss;          /* bytes */
 	u32 state;        /* enum flow_state */
 	u32 observed_us;  /* low bits of the time of the last look, below */
-	u64 signals[16];
+	u64 signals[15];
+	u32 asked[2]; /* the program's own */
 	struct stage stage;
 	/* 128 bytes of the datapath's own, for observers; brought up to date by `observe` */
 	u32 local[4]; /* network order; IPv4 in the first word */

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use fairwater_exec::ebpf::asm::Asm;
-use fairwater_exec::ebpf::{Alu, Cond, Host, Insn, Reg, STACK_USED, Size, generate};
+use fairwater_exec::ebpf::{Alu, Cond, Host, Insn, Reg, Size, generate};
 use fairwater_exec::frame::{self, FrameLayout};
 use fairwater_lang::{Program, Signal};
 use libbpf_rs::libbpf_sys;
@@ -55,7 +55,7 @@ pub(crate) struct Context<'a> {
 /// `R7` is the socket; both callbacks have it as their first argument.
 impl Host for Context<'_> {
     fn enter(&self, asm: &mut Asm) {
-        let slot = -STACK_USED - 8;
+        let slot = -8;
         let found = asm.label();
         asm.load(Size::U64, Reg::R7, Reg::R1, 0);
         asm.load(Size::U32, Reg::R1, Reg::R7, self.types.icsk_ca_priv);

@@ -56,39 +56,43 @@ impl Emitter<'_> {
         self.asm.bind(end);
     }
 
-    /// `left *= right`, saturating. Divides only if either has more than 32 bits.
+    /// `left *= right`, saturating. Divides only if either has more than 32 bits. `R0` and `R4`
+    /// are lost.
     fn multiply(&mut self, left: Reg, right: Reg) {
-        let (fits, end) = (self.asm.label(), self.asm.label());
+        let end = self.asm.label();
+        self.asm.mov(R4, left);
         self.asm.mov(R0, left);
         self.asm.alu(Alu::Or, R0, right);
         self.asm.alu(Alu::Rsh, R0, 32);
-        self.asm.jump_if(Cond::Eq, R0, 0, fits);
-        self.asm.jump_if(Cond::Eq, right, 0, fits);
+        self.asm.alu(Alu::Mul, left, right);
+        self.asm.jump_if(Cond::Eq, R0, 0, end);
         self.asm.mov(R0, -1);
         self.asm.alu(Alu::Div, R0, right);
-        self.asm.jump_if(Cond::Ge, R0, left, fits);
-        self.asm.mov(left, -1);
-        self.asm.jump(end);
-        self.asm.bind(fits);
-        self.asm.alu(Alu::Mul, left, right);
+        self.asm.jump_if(Cond::Ge, R0, R4, end);
+        // All ones unless `right` is 0, by which the division gave 0.
+        self.asm.mov(left, 0);
+        self.asm.alu(Alu::Sub, left, right);
+        self.asm.alu(Alu::Or, left, right);
+        self.asm.alu(Alu::Arsh, left, 63);
         self.asm.bind(end);
     }
 
-    /// `dst *= by`, saturating. `R0` and `R3` are lost.
+    /// `dst *= by`, saturating, without a branch. `R0` and `R3` are lost.
+    ///
+    /// It wraps if `dst` is more than `most = u64::MAX / by`, which is less than 2⁶³ for `by` ≥ 2:
+    /// then `dst` has the highest bit, or else `most - dst` has it.
     fn multiply_by(&mut self, dst: Reg, by: u32) {
         match by {
             0 => self.asm.mov(dst, 0),
             1 => {}
             _ => {
-                let (fits, end) = (self.asm.label(), self.asm.label());
                 self.asm.constant(R0, u64::MAX / u64::from(by));
-                self.asm.jump_if(Cond::Le, dst, R0, fits);
-                self.asm.mov(dst, -1);
-                self.asm.jump(end);
-                self.asm.bind(fits);
+                self.asm.alu(Alu::Sub, R0, dst);
+                self.asm.alu(Alu::Or, R0, dst);
+                self.asm.alu(Alu::Arsh, R0, 63);
                 let by = self.number(by.into(), R3);
                 self.asm.alu(Alu::Mul, dst, by);
-                self.asm.bind(end);
+                self.asm.alu(Alu::Or, dst, R0);
             }
         }
     }

@@ -7,26 +7,19 @@ use super::insn::{Alu, Cond, Insn, Reg, Size};
 use super::stage;
 use crate::fold::fold;
 use crate::frame::{
-    APPLIED, CWND, FAULT, Fault, FrameLayout, MAX_RATE, PENDING, RATE, REPORT_COUNT, REPORT_CWND,
-    REPORT_HEADER_LEN, REPORT_RATE, REPORT_TIME, TIMER_ZERO,
+    APPLIED, CWND, FALLTHROUGH_ASKED, FAULT, Fault, FrameLayout, MAX_RATE, PENDING, RATE,
+    REPORT_ASKED, REPORT_COUNT, REPORT_CWND, REPORT_HEADER_LEN, REPORT_RATE, REPORT_TIME,
+    TIMER_ZERO,
 };
 use fairwater_lang::{Event, Expr, Place, Program, Signal, Stmt};
 
-use Reg::{R0, R1, R2, R3, R4, R5, R6, R8, R10};
+use Reg::{R0, R1, R2, R3, R5, R6, R8, R9};
 
-/// Bytes at the top of the stack that the generated code keeps for itself; a host's code may use
-/// the rest.
-pub const STACK_USED: i16 = 16;
-
-/// Where the window before the invocation is kept.
-const OLD_CWND: i16 = -8;
-/// Where the rate before the invocation is kept.
-const OLD_RATE: i16 = -16;
-
-/// Bit of `R8`: a report was asked for.
-const REPORT: i32 = 1;
-/// Bit of `R8`: `(fallthrough)` ran.
-const FALLTHROUGH: i32 = 2;
+/// The window before the invocation. In a register: the verifier copies a stack, and merges it,
+/// with each state that it saves.
+const OLD_CWND: Reg = R8;
+/// The rate before the invocation.
+const OLD_RATE: Reg = R9;
 
 /// Why a program could not be turned into eBPF.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -80,14 +73,25 @@ pub fn generate(
     enter(&mut asm, host, stage, leave);
     asm.bind(main);
     let done = asm.label();
+    let reports = reports(program);
+    if reports {
+        asm.store(Size::U32, R6, REPORT_ASKED, 0);
+    }
     let emit = Emitter {
         asm: &mut asm,
         layout,
     };
-    Body { emit, done }.events(&program.events)?;
+    let mut body = Body {
+        emit,
+        done,
+        notes_fallthrough: false,
+    };
+    body.events(&program.events)?;
     asm.bind(done);
     controls(&mut asm, host, leave);
-    report(&mut asm, program, layout, host, leave);
+    if reports {
+        report(&mut asm, program, layout, host, leave);
+    }
     asm.bind(leave);
     host.leave(&mut asm);
     asm.bind(stage);
@@ -100,11 +104,8 @@ fn enter(asm: &mut Asm, host: &dyn Host, stage: Label, leave: Label) {
     host.enter(asm);
     asm.load(Size::U32, R1, R6, FAULT);
     asm.jump_if(Cond::Ne, R1, 0, leave);
-    asm.load(Size::U64, R1, R6, CWND);
-    asm.store(Size::U64, R10, OLD_CWND, R1);
-    asm.load(Size::U64, R1, R6, RATE);
-    asm.store(Size::U64, R10, OLD_RATE, R1);
-    asm.mov(R8, 0);
+    asm.load(Size::U64, OLD_CWND, R6, CWND);
+    asm.load(Size::U64, OLD_RATE, R6, RATE);
     asm.load(Size::U32, R1, R6, PENDING);
     asm.load(Size::U32, R2, R6, APPLIED);
     asm.jump_if(Cond::Ne, R1, R2, stage);
@@ -112,24 +113,25 @@ fn enter(asm: &mut Asm, host: &dyn Host, stage: Label, leave: Label) {
 
 /// Applies the controls that changed, or stops the flow if they cannot be.
 fn controls(asm: &mut Asm, host: &dyn Host, leave: Label) {
-    let (changed, faulted) = (asm.label(), asm.label());
+    let faulted = asm.label();
     let (sound, same_cwnd, done) = (asm.label(), asm.label(), asm.label());
     asm.load(Size::U64, R1, R6, CWND);
-    asm.load(Size::U64, R2, R10, OLD_CWND);
     asm.load(Size::U64, R3, R6, RATE);
-    asm.load(Size::U64, R4, R10, OLD_RATE);
-    asm.jump_if(Cond::Ne, R1, R2, changed);
-    asm.jump_if(Cond::Eq, R3, R4, done);
+    asm.mov(R0, R1);
+    asm.alu(Alu::Xor, R0, OLD_CWND);
+    asm.mov(R2, R3);
+    asm.alu(Alu::Xor, R2, OLD_RATE);
+    asm.alu(Alu::Or, R0, R2);
+    asm.jump_if(Cond::Eq, R0, 0, done);
 
-    asm.bind(changed);
     asm.constant(R5, MAX_RATE);
     asm.mov(R0, Fault::CwndZero as i32);
     asm.jump_if(Cond::Eq, R1, 0, faulted);
     asm.jump_if(Cond::Le, R3, R5, sound);
     asm.mov(R0, Fault::RateAbsurd as i32);
     asm.bind(faulted);
-    asm.store(Size::U64, R6, CWND, R2);
-    asm.store(Size::U64, R6, RATE, R4);
+    asm.store(Size::U64, R6, CWND, OLD_CWND);
+    asm.store(Size::U64, R6, RATE, OLD_RATE);
     // The plane may set a bit of its own at the same time.
     asm.atomic(Alu::Or, Size::U32, R6, FAULT, R0);
     asm.mov(R1, R0);
@@ -137,22 +139,19 @@ fn controls(asm: &mut Asm, host: &dyn Host, leave: Label) {
     asm.jump(leave);
 
     asm.bind(sound);
-    asm.jump_if(Cond::Eq, R1, R2, same_cwnd);
+    asm.jump_if(Cond::Eq, R1, OLD_CWND, same_cwnd);
     host.apply_cwnd(asm);
     asm.bind(same_cwnd);
     asm.load(Size::U64, R1, R6, RATE);
-    asm.load(Size::U64, R2, R10, OLD_RATE);
-    asm.jump_if(Cond::Eq, R1, R2, done);
+    asm.jump_if(Cond::Eq, R1, OLD_RATE, done);
     host.apply_rate(asm);
     asm.bind(done);
 }
 
 /// Sends the report if one was asked for, and resets the volatile variables.
 fn report(asm: &mut Asm, program: &Program, layout: FrameLayout, host: &dyn Host, leave: Label) {
-    let send = asm.label();
-    asm.jump_if(Cond::Set, R8, REPORT, send);
-    asm.jump(leave);
-    asm.bind(send);
+    asm.load(Size::U32, R1, R6, REPORT_ASKED);
+    asm.jump_if(Cond::Eq, R1, 0, leave);
     let header = [
         (signal_at(Signal::Now), REPORT_TIME),
         (CWND, REPORT_CWND),
@@ -178,24 +177,38 @@ fn report(asm: &mut Asm, program: &Program, layout: FrameLayout, host: &dyn Host
 struct Body<'a> {
     emit: Emitter<'a>,
     done: Label,
+    /// Whether `(fallthrough)` has to be noted, for an event's end to ask.
+    notes_fallthrough: bool,
+}
+
+/// Whether `(fallthrough)` has run, as far as can be told before the program runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Falls {
+    No,
+    Perhaps,
+    Yes,
 }
 
 impl Body<'_> {
     fn events(&mut self, events: &[Event]) -> Result<(), GenerateError> {
-        // Once some body may have said so, any later one may find it said.
-        let mut may_fall = false;
-        for event in events {
+        let plan = plan(events);
+        self.notes_fallthrough = plan.contains(&Falls::Perhaps);
+        if self.notes_fallthrough {
+            self.emit.asm.store(Size::U32, R6, FALLTHROUGH_ASKED, 0);
+        }
+        for (event, falls) in events.iter().zip(plan) {
             let next = self.emit.asm.label();
             self.statements(&event.prelude)?;
             self.emit.branch(&fold(&event.condition), false, next, 0)?;
             self.statements(&event.body)?;
-            may_fall |= falls(&event.body);
-            if may_fall {
-                let (asm, done) = (&mut *self.emit.asm, self.done);
-                asm.jump_if(Cond::Set, R8, FALLTHROUGH, next);
-                asm.jump(done);
-            } else {
-                self.emit.asm.jump(self.done);
+            let (asm, done) = (&mut *self.emit.asm, self.done);
+            match falls {
+                Falls::Yes => {}
+                Falls::No => asm.jump(done),
+                Falls::Perhaps => {
+                    asm.load(Size::U32, R1, R6, FALLTHROUGH_ASKED);
+                    asm.jump_if(Cond::Eq, R1, 0, done);
+                }
             }
             self.emit.asm.bind(next);
         }
@@ -211,8 +224,13 @@ impl Body<'_> {
                     then,
                     otherwise,
                 } => self.choose(&fold(condition), then, otherwise)?,
-                Stmt::Report => self.emit.asm.alu(Alu::Or, R8, REPORT),
-                Stmt::Fallthrough => self.emit.asm.alu(Alu::Or, R8, FALLTHROUGH),
+                // Noted in memory: were it a register's value, the verifier would follow it, and
+                // check all that comes after for each.
+                Stmt::Report => self.emit.asm.store(Size::U32, R6, REPORT_ASKED, 1),
+                Stmt::Fallthrough if self.notes_fallthrough => {
+                    self.emit.asm.store(Size::U32, R6, FALLTHROUGH_ASKED, 1);
+                }
+                Stmt::Fallthrough => {}
             }
         }
         Ok(())
@@ -265,13 +283,62 @@ impl Body<'_> {
     }
 }
 
-/// Whether `(fallthrough)` may run in these statements.
-fn falls(statements: &[Stmt]) -> bool {
-    statements.iter().any(|statement| match statement {
-        Stmt::Fallthrough => true,
-        Stmt::If {
-            then, otherwise, ..
-        } => falls(then) || falls(otherwise),
-        Stmt::Assign(..) | Stmt::Report => false,
-    })
+/// Whether `(fallthrough)` has run at the end of each event's body.
+fn plan(events: &[Event]) -> Vec<Falls> {
+    let mut before = Falls::No;
+    let mut plan = Vec::with_capacity(events.len());
+    for event in events {
+        before = either(before, falls(&event.prelude));
+        let after = either(before, falls(&event.body));
+        plan.push(after);
+        // The next event is reached past this one's body, which then ran it, or around it.
+        before = match (fold(&event.condition), after) {
+            (Expr::Const(0, _), _) | (_, Falls::No) => before,
+            (Expr::Const(..), _) => Falls::Yes,
+            _ if before == Falls::Yes => Falls::Yes,
+            _ => Falls::Perhaps,
+        };
+    }
+    plan
+}
+
+/// Whether `(fallthrough)` runs in these statements.
+fn falls(statements: &[Stmt]) -> Falls {
+    statements
+        .iter()
+        .map(|statement| match statement {
+            Stmt::Fallthrough => Falls::Yes,
+            Stmt::If {
+                then, otherwise, ..
+            } => match (falls(then), falls(otherwise)) {
+                (then, otherwise) if then == otherwise => then,
+                _ => Falls::Perhaps,
+            },
+            Stmt::Assign(..) | Stmt::Report => Falls::No,
+        })
+        .fold(Falls::No, either)
+}
+
+/// Of two that run one after the other.
+const fn either(first: Falls, second: Falls) -> Falls {
+    match (first, second) {
+        (Falls::Yes, _) | (_, Falls::Yes) => Falls::Yes,
+        (Falls::No, Falls::No) => Falls::No,
+        _ => Falls::Perhaps,
+    }
+}
+
+/// Whether the program ever reports.
+fn reports(program: &Program) -> bool {
+    fn any(statements: &[Stmt]) -> bool {
+        statements.iter().any(|statement| match statement {
+            Stmt::Report => true,
+            Stmt::If {
+                then, otherwise, ..
+            } => any(then) || any(otherwise),
+            Stmt::Assign(..) | Stmt::Fallthrough => false,
+        })
+    }
+    let mut events = program.events.iter();
+    events.any(|event| any(&event.prelude) || any(&event.body))
 }

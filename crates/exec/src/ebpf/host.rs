@@ -4,12 +4,10 @@ use super::asm::Asm;
 
 /// A datapath's hook around a generated program: pieces of code that [`generate`] places.
 ///
-/// Registers between the pieces: `R6` points to the frame, `R7` and `R9` are the host's, `R8` is
-/// the generated code's, `R0`–`R5` hold nothing unless said. The host may use the stack below
-/// the top [`STACK_USED`] bytes.
+/// Registers between the pieces: `R6` points to the frame, `R7` is the host's, `R8` and `R9` are
+/// the generated code's, `R0`–`R5` hold nothing unless said. The stack is the host's.
 ///
 /// [`generate`]: super::generate
-/// [`STACK_USED`]: super::STACK_USED
 pub trait Host {
     /// The start, with the hook's context in `R1`: leaves the frame's address in `R6`. It may
     /// return early by an [`exit`](Asm::exit) of its own.

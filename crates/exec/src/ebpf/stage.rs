@@ -2,14 +2,14 @@
 
 use super::asm::{Asm, Label};
 use super::expr::signal_at;
-use super::insn::{Cond, Reg, Size};
+use super::insn::{Alu, Cond, Reg, Size};
 use crate::frame::{
     APPLIED, CWND, FrameLayout, INSTALLED, RATE, SET_CWND, SET_RATE, STAGE_CWND, STAGE_INSTALL,
     STAGE_RATE, STAGE_SET, TIMER_ZERO,
 };
 use fairwater_lang::{Program, Scope, Signal, Type, Variable};
 
-use Reg::{R1, R2, R6};
+use Reg::{R1, R2, R3, R4, R6};
 
 /// Applies the stage whose sequence is in `R1`, then goes to `back`.
 ///
@@ -31,37 +31,29 @@ pub(super) fn apply(asm: &mut Asm, program: &Program, layout: FrameLayout, back:
     asm.bind(updates);
     asm.load(Size::U32, R1, R6, STAGE_SET);
     for (bit, from, to) in [(SET_CWND, STAGE_CWND, CWND), (SET_RATE, STAGE_RATE, RATE)] {
-        unless_set(asm, bit, |asm, skip| {
-            asm.load(Size::U64, R2, R6, from);
-            asm.store(Size::U64, R6, to, R2);
-            asm.bind(skip);
-        });
+        asm.load(Size::U64, R2, R6, from);
+        take_if_set(asm, bit.trailing_zeros() as usize, to);
     }
-    for (half, variables) in program.variables.chunks(32).enumerate() {
+    for (word, variables) in program.variables.chunks(64).enumerate() {
         if variables.iter().all(|v| v.scope != Scope::Control) {
             continue;
         }
-        let none = asm.label();
-        asm.load(Size::U32, R1, R6, (layout.staged_mask() + 4 * half) as i16);
-        asm.jump_if(Cond::Eq, R1, 0, none);
+        asm.load(Size::U64, R1, R6, (layout.staged_mask() + 8 * word) as i16);
         for (bit, variable) in variables.iter().enumerate() {
             if variable.scope != Scope::Control {
                 continue;
             }
-            let i = 32 * half + bit;
-            unless_set(asm, 1 << bit, |asm, skip| {
-                asm.load(Size::U64, R2, R6, layout.staged_value(i) as i16);
-                if variable.ty == Type::Bool {
-                    let done = asm.label();
-                    asm.jump_if(Cond::Eq, R2, 0, done);
-                    asm.mov(R2, 1);
-                    asm.bind(done);
-                }
-                asm.store(Size::U64, R6, layout.variable(i) as i16, R2);
-                asm.bind(skip);
-            });
+            let i = 64 * word + bit;
+            asm.load(Size::U64, R2, R6, layout.staged_value(i) as i16);
+            if variable.ty == Type::Bool {
+                // Of `x` and `-x` one has the highest bit, unless `x` is 0.
+                asm.mov(R3, 0);
+                asm.alu(Alu::Sub, R3, R2);
+                asm.alu(Alu::Or, R2, R3);
+                asm.alu(Alu::Rsh, R2, 63);
+            }
+            take_if_set(asm, bit, layout.variable(i) as i16);
         }
-        asm.bind(none);
     }
     asm.jump(back);
 }
@@ -78,11 +70,15 @@ pub(super) fn initialise(asm: &mut Asm, layout: FrameLayout, i: usize, variable:
     }
 }
 
-/// Goes to the label that `then` binds unless a bit of `R1`'s low 32 is set.
-fn unless_set(asm: &mut Asm, bit: u32, then: impl FnOnce(&mut Asm, Label)) {
-    let (set, skip) = (asm.label(), asm.label());
-    asm.jump_if32(Cond::Set, R1, bit.cast_signed(), set);
-    asm.jump(skip);
-    asm.bind(set);
-    then(asm, skip);
+/// Sets the word at `to` to `R2` if bit `bit` of `R1` is 1. Without a branch: the verifier would
+/// follow each, and a stage is rare.
+fn take_if_set(asm: &mut Asm, bit: usize, to: i16) {
+    asm.mov(R3, R1);
+    asm.alu(Alu::Lsh, R3, 63 - bit as i32);
+    asm.alu(Alu::Arsh, R3, 63);
+    asm.load(Size::U64, R4, R6, to);
+    asm.alu(Alu::Xor, R2, R4);
+    asm.alu(Alu::And, R2, R3);
+    asm.alu(Alu::Xor, R2, R4);
+    asm.store(Size::U64, R6, to, R2);
 }

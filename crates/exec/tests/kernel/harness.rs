@@ -49,7 +49,6 @@ impl Noter {
             Reg::R4,
             Reg::R5,
             Reg::R7,
-            Reg::R9,
         ] {
             asm.constant(reg, 0xdead_beef_dead_beef);
         }
