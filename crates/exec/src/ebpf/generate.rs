@@ -89,13 +89,19 @@ pub fn generate(
     body.events(&program.events)?;
     asm.bind(done);
     controls(&mut asm, host, leave);
+    let send = asm.label();
     if reports {
-        report(&mut asm, program, layout, host, leave);
+        asm.load(Size::U32, R1, R6, REPORT_ASKED);
+        asm.jump_if(Cond::Ne, R1, 0, send);
     }
     asm.bind(leave);
     host.leave(&mut asm);
-    asm.bind(stage);
-    stage::apply(&mut asm, program, layout, main);
+    if reports {
+        asm.bind(send);
+        report(&mut asm, program, layout, host);
+        asm.jump(leave);
+    }
+    stage::apply(&mut asm, program, layout, stage, main);
     Ok(asm.finish()?)
 }
 
@@ -148,10 +154,8 @@ fn controls(asm: &mut Asm, host: &dyn Host, leave: Label) {
     asm.bind(done);
 }
 
-/// Sends the report if one was asked for, and resets the volatile variables.
-fn report(asm: &mut Asm, program: &Program, layout: FrameLayout, host: &dyn Host, leave: Label) {
-    asm.load(Size::U32, R1, R6, REPORT_ASKED);
-    asm.jump_if(Cond::Eq, R1, 0, leave);
+/// Sends the report, and resets the volatile variables.
+fn report(asm: &mut Asm, program: &Program, layout: FrameLayout, host: &dyn Host) {
     let header = [
         (signal_at(Signal::Now), REPORT_TIME),
         (CWND, REPORT_CWND),

@@ -11,12 +11,26 @@ use fairwater_lang::{Program, Scope, Signal, Type, Variable};
 
 use Reg::{R1, R2, R3, R4, R6};
 
-/// Applies the stage whose sequence is in `R1`, then goes to `back`.
+/// At `stage`, applies the stage whose sequence is in `R1`, then goes to `back`. No code falls
+/// into it.
 ///
 /// The plane may write to the stage meanwhile: each of its words is read once, and a stage that
 /// was torn so is followed by one of another sequence, which is applied too.
-pub(super) fn apply(asm: &mut Asm, program: &Program, layout: FrameLayout, back: Label) {
+pub(super) fn apply(
+    asm: &mut Asm,
+    program: &Program,
+    layout: FrameLayout,
+    stage: Label,
+    back: Label,
+) {
+    // The updates come first, so that a switch of program goes on to them by a jump: there the
+    // verifier keeps a state, and need not check them once more for stages without a switch.
     let updates = asm.label();
+    asm.bind(updates);
+    apply_updates(asm, program, layout);
+    asm.jump(back);
+
+    asm.bind(stage);
     asm.store(Size::U32, R6, APPLIED, R1);
     asm.load(Size::U32, R1, R6, STAGE_INSTALL);
     asm.load(Size::U32, R2, R6, INSTALLED);
@@ -27,8 +41,11 @@ pub(super) fn apply(asm: &mut Asm, program: &Program, layout: FrameLayout, back:
     for (i, variable) in program.variables.iter().enumerate() {
         initialise(asm, layout, i, variable);
     }
+    asm.jump(updates);
+}
 
-    asm.bind(updates);
+/// Sets what the stage sets: the controls, then the control variables.
+fn apply_updates(asm: &mut Asm, program: &Program, layout: FrameLayout) {
     asm.load(Size::U32, R1, R6, STAGE_SET);
     for (bit, from, to) in [(SET_CWND, STAGE_CWND, CWND), (SET_RATE, STAGE_RATE, RATE)] {
         asm.load(Size::U64, R2, R6, from);
@@ -55,7 +72,6 @@ pub(super) fn apply(asm: &mut Asm, program: &Program, layout: FrameLayout, back:
             take_if_set(asm, bit, layout.variable(i) as i16);
         }
     }
-    asm.jump(back);
 }
 
 /// Sets a variable to its initial value; `R2` may be lost.
