@@ -1,7 +1,5 @@
 //! The structures of `ccp.h` are laid out in Rust as a C compiler lays them out.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 mod support;
 
 use std::fmt::Write;
