@@ -4,5 +4,6 @@
 
 mod algorithms;
 mod behaviours;
+mod programs;
 mod server;
 mod support;
