@@ -2,7 +2,7 @@
 //!
 //! [`interp`] defines what a program does; [`native`] compiles it to this machine's own code, for
 //! datapaths in user space; [`ebpf`] generates raw eBPF that does the same on a [`frame`] of flow
-//! state in kernel memory.
+//! state in kernel memory. [`portable`] takes programs from libccp's instruction encoding and back.
 //!
 //! ```
 //! use fairwater_exec::interp::{Input, Machine};
