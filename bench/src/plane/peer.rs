@@ -85,7 +85,8 @@ pub(super) fn start(reports: u64, answers: bool) -> anyhow::Result<Running> {
     Ok(Running {
         datagram: path,
         ring: None,
-        measured,
+        measured: Some(measured),
+        saturated: None,
         stop: Some(Box::new(move || {
             agent.kill();
             let _ = agent.wait();

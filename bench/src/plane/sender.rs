@@ -98,9 +98,14 @@ impl Sender {
         }
     }
 
-    /// Sends so many reports, as fast as they are taken.
-    pub(super) fn flood(&mut self, reports: usize) -> anyhow::Result<()> {
-        for _ in 0..reports {
+    /// From now on each packet has so many reports.
+    pub(super) fn pack(&mut self, reports: usize) {
+        self.report = self.report.repeat(reports);
+    }
+
+    /// Sends so many packets, as fast as they are taken.
+    pub(super) fn flood(&mut self, packets: usize) -> anyhow::Result<()> {
+        for _ in 0..packets {
             match self.link.send(&self.report) {
                 Ok(()) => {}
                 Err(LinkError::WouldBlock) => {
@@ -112,6 +117,19 @@ impl Sender {
             }
         }
         Ok(())
+    }
+
+    /// Sends packets until the link is full; returns how many.
+    pub(super) fn fill(&mut self) -> anyhow::Result<usize> {
+        while self.link.receive(&mut self.buffer).is_ok() {}
+        let mut sent = 0;
+        loop {
+            match self.link.send(&self.report) {
+                Ok(()) => sent += 1,
+                Err(LinkError::WouldBlock) => return Ok(sent),
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 
     /// The time from a report to the command that answers it.

@@ -22,6 +22,9 @@ const RETRY: Duration = Duration::from_millis(1);
 /// Packets that are taken from one peer before the others have their turn.
 const BUDGET: usize = 256;
 
+/// Turns in a row that hear rings alone, without asking the system who else has something to say.
+const RING_TURNS: u32 = 8;
+
 /// The longest datagram that is taken, bytes: libccp's bound on a message.
 const DATAGRAM_BYTES: usize = 1 << 15;
 
@@ -73,6 +76,8 @@ pub struct Server {
     buffer: Vec<u8>,
     stopper: Stopper,
     spin: Duration,
+    /// Turns since the system was last asked.
+    ring_turns: u32,
     /// The longest that a turn sleeps, so that signs of life are in time.
     beat: Duration,
     start: Instant,
@@ -125,6 +130,7 @@ impl Server {
             buffer: vec![0; MAX_PACKET],
             stopper,
             spin: endpoints.spin,
+            ring_turns: 0,
             beat: LONGEST_TURN.min(Duration::from_micros(config.alive_us.into()) / 2),
             start: Instant::now(),
         })
@@ -192,7 +198,13 @@ impl Server {
     /// Fills `tokens` with where something is.
     fn wait(&mut self, wait: Duration) -> io::Result<()> {
         let ways = &self.ways;
-        link::spin(self.spin, || ways.is_pending());
+        let pending = link::spin(self.spin, || ways.is_pending());
+        if pending && self.ring_turns < RING_TURNS {
+            self.ring_turns += 1;
+            self.take_pending();
+            return Ok(());
+        }
+        self.ring_turns = 0;
         let mut quiet = true;
         for link in self.ways.links() {
             quiet &= link.prepare_to_wait();
@@ -204,6 +216,12 @@ impl Server {
         };
         let wait = wait.min(longest);
         self.tokens.extend(self.poller.wait(Some(wait))?);
+        self.take_pending();
+        Ok(())
+    }
+
+    /// Adds the links in whose memory packets lie.
+    fn take_pending(&mut self) {
         for index in 0..self.ways.len() {
             if let Some((_, Way::Link(link))) = self.ways.at_mut(index)
                 && link.is_pending()
@@ -211,7 +229,6 @@ impl Server {
                 self.tokens.push(FIRST_LINK + index as u64);
             }
         }
-        Ok(())
     }
 
     fn hear_datagrams(&mut self) -> io::Result<()> {
