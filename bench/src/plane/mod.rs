@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     #[arg(long, default_value_t = 7)]
     rounds: usize,
     /// Reports of a round.
-    #[arg(long, default_value_t = 200_000)]
+    #[arg(long, default_value_t = 50_000)]
     reports: u64,
 }
 
@@ -40,40 +40,44 @@ pub(crate) struct Arguments {
 /// most some 14 reports of 96 bytes fit the 1,400 bytes that it is usually given.
 const PACKED: usize = 8;
 
-/// The CPU time that the plane's thread takes for so many reports.
+/// How many reports a plane has at a time: what the queue of a Unix datagram socket holds by
+/// default (`net.unix.max_dgram_qlen`).
+const QUEUE: u64 = 10;
+
+/// Holds a plane that has no turns of its own until its queue is full, and tells what CPU time it
+/// took for those reports.
 #[derive(Debug)]
-pub(crate) struct Meter {
+pub(crate) struct Gate {
     seen: u64,
-    of: u64,
     start: Duration,
-    pub(crate) sum: u64,
     tell: std::sync::mpsc::Sender<Duration>,
+    go: Receiver<u64>,
 }
 
-impl Meter {
-    pub(crate) fn new(of: u64, tell: std::sync::mpsc::Sender<Duration>) -> Self {
+impl Gate {
+    pub(crate) const fn new(tell: std::sync::mpsc::Sender<Duration>, go: Receiver<u64>) -> Self {
         Self {
             seen: 0,
-            of,
             start: Duration::ZERO,
-            sum: 0,
             tell,
+            go,
         }
     }
 
-    /// One report more; the first tenth warms up.
+    /// One report more.
     pub(crate) fn count(&mut self) {
         self.seen += 1;
-        if self.seen == self.of / 10 {
-            self.start = thread_time();
-        } else if self.seen == self.of {
-            // Nobody listens any more when the round was given up.
+        if self.seen == QUEUE {
+            self.seen = 0;
+            // Nobody listens any more when the round has ended.
             let _ = self.tell.send(thread_time().saturating_sub(self.start));
+            let _ = self.go.recv();
+            self.start = thread_time();
         }
     }
 }
 
-fn thread_time() -> Duration {
+pub(crate) fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(
         u64::try_from(time.tv_sec).unwrap_or(0),
@@ -85,23 +89,31 @@ fn thread_time() -> Duration {
 pub(crate) struct Running {
     pub(crate) datagram: PathBuf,
     pub(crate) ring: Option<PathBuf>,
-    /// Tells once what portus took.
-    pub(crate) measured: Option<Receiver<Duration>>,
-    pub(crate) saturated: Option<Saturated>,
+    pub(crate) saturated: Saturated,
     pub(crate) stop: Option<Box<dyn FnOnce()>>,
     pub(crate) _directory: tempfile::TempDir,
 }
 
 /// A plane that runs when it is told how many reports wait for it, and tells what CPU time they
-/// took.
+/// took: it never waits for the sender.
 pub(crate) struct Saturated {
-    pub(crate) turns: std::sync::mpsc::Sender<u64>,
+    /// `None` when the round has ended.
+    pub(crate) turns: Option<std::sync::mpsc::Sender<u64>>,
     pub(crate) drained: Receiver<Duration>,
+}
+
+impl Saturated {
+    fn turn(&self, reports: u64) -> anyhow::Result<Duration> {
+        if let Some(turns) = &self.turns {
+            turns.send(reports)?;
+        }
+        Ok(self.drained.recv()?)
+    }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.saturated = None;
+        self.saturated.turns = None;
         if let Some(stop) = self.stop.take() {
             stop();
         }
@@ -116,9 +128,9 @@ enum Variant {
 }
 
 impl Variant {
-    fn start(self, reports: u64, answers: bool) -> anyhow::Result<(Running, Sender)> {
+    fn start(self, answers: bool) -> anyhow::Result<(Running, Sender)> {
         let running = match self {
-            Self::PeerDatagram => peer::start(reports, answers)?,
+            Self::PeerDatagram => peer::start(answers)?,
             _ => ours::start(answers)?,
         };
         let dialect = match self {
@@ -141,33 +153,32 @@ impl Variant {
     /// Millions of reports in a second of the plane's CPU time.
     #[expect(clippy::cast_precision_loss, reason = "a mean")]
     fn rate(self, reports: u64, packed: usize) -> anyhow::Result<f64> {
-        let (running, mut sender) = self.start(reports, false)?;
+        let (running, mut sender) = self.start(false)?;
         sender.pack(packed);
-        if let Some(plane) = &running.saturated {
-            plane.turns.send(0)?;
-            plane.drained.recv()?;
-            let (mut heard, mut used) = (0, Duration::ZERO);
-            while heard < reports {
-                let sent = sender.fill()? as u64 * packed as u64;
-                plane.turns.send(sent)?;
-                heard += sent;
-                used += plane.drained.recv()?;
+        let (mut heard, mut used) = (0, Duration::ZERO);
+        if let Self::PeerDatagram = self {
+            // The first reports are heard as they come.
+            for _ in 0..QUEUE {
+                sender.say_report()?;
             }
-            return Ok(heard as f64 / used.as_secs_f64() / 1e6);
+            running.saturated.drained.recv()?;
+        } else {
+            running.saturated.turn(0)?;
         }
-        let used = loop {
-            let measured = running.measured.as_ref().map(Receiver::try_recv);
-            if let Some(Ok(used)) = measured {
-                break used;
-            }
-            sender.flood(64)?;
-        };
-        Ok((reports - reports / 10) as f64 / used.as_secs_f64() / 1e6)
+        while heard < reports {
+            let sent = sender.fill()? as u64 * packed as u64;
+            used += running.saturated.turn(sent)?;
+            heard += match self {
+                Self::PeerDatagram => QUEUE,
+                _ => sent,
+            };
+        }
+        Ok(heard as f64 / used.as_secs_f64() / 1e6)
     }
 
     /// The median, 95th and 99th percentile of report → update, µs.
     fn round_trip(self, reports: u64) -> anyhow::Result<[f64; 3]> {
-        let (_running, mut sender) = self.start(reports, true)?;
+        let (_running, mut sender) = self.start(true)?;
         for _ in 0..reports / 10 {
             sender.round_trip()?;
         }

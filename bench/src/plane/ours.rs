@@ -91,8 +91,10 @@ pub(super) fn start(answers: bool) -> anyhow::Result<Running> {
     Ok(Running {
         datagram,
         ring: Some(ring),
-        measured: None,
-        saturated: Some(Saturated { turns, drained }),
+        saturated: Saturated {
+            turns: Some(turns),
+            drained,
+        },
         stop: Some(Box::new(move || {
             stopper.stop();
             let _ = thread.join();

@@ -103,18 +103,11 @@ impl Sender {
         self.report = self.report.repeat(reports);
     }
 
-    /// Sends so many packets, as fast as they are taken.
-    pub(super) fn flood(&mut self, packets: usize) -> anyhow::Result<()> {
-        for _ in 0..packets {
-            match self.link.send(&self.report) {
-                Ok(()) => {}
-                Err(LinkError::WouldBlock) => {
-                    // Signs of life are in the way of nothing, but are to be read.
-                    while self.link.receive(&mut self.buffer).is_ok() {}
-                    std::thread::yield_now();
-                }
-                Err(error) => return Err(error.into()),
-            }
+    /// Sends a packet of reports, however long that takes.
+    pub(super) fn say_report(&mut self) -> anyhow::Result<()> {
+        while let Err(error) = self.link.send(&self.report) {
+            ensure!(error == LinkError::WouldBlock, "sending: {error}");
+            std::thread::yield_now();
         }
         Ok(())
     }
