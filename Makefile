@@ -54,7 +54,7 @@ bench: setup ## run every benchmark (see bench/README.md), on a machine that is 
 	$(CARGO) build --release --locked --package fairwater-bench
 	for name in $(BENCHMARKS); do $(SUDO) $(TARGET_DIR)/release/fairwater-bench $$name || exit 1; done
 
-bench-datapath: setup ## ns per ACK of the datapath library, against libccp, in one run
+bench-datapath: setup ## the datapath library against libccp, the plane in user space against portus
 	$(CARGO) build --release --locked --package fairwater-bench
 	for name in datapath plane-rate round-trip; do $(TARGET_DIR)/release/fairwater-bench $$name || exit 1; done
 

@@ -13,7 +13,8 @@ use std::sync::LazyLock;
 
 use fairwater::fw_error::*;
 use fairwater::*;
-use fairwater_lang::{binary, compile};
+use fairwater_fuzz::Input;
+use fairwater_lang::{MAX_RATE, binary, compile};
 use fairwater_proto::{Dialect, FlowId, ToDatapath, ToPlane, Update, Updates, Welcome};
 use libfuzzer_sys::fuzz_target;
 
@@ -28,54 +29,25 @@ static PROGRAMS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
     programs.iter().map(binary::encode).collect()
 });
 
-/// The bytes that say what to do; zeros after the last.
-struct Input<'a>(&'a [u8]);
-
-impl Input<'_> {
-    fn take<const N: usize>(&mut self) -> [u8; N] {
-        let mut taken = [0; N];
-        let n = N.min(self.0.len());
-        taken[..n].copy_from_slice(&self.0[..n]);
-        self.0 = &self.0[n..];
-        taken
-    }
-
-    fn u8(&mut self) -> u8 {
-        let [byte] = self.take();
-        byte
-    }
-
-    /// Small numbers and the extremes.
-    fn number(&mut self) -> u64 {
-        match self.u8() {
-            255 => u64::MAX,
-            254 => u64::from(u32::MAX) + 1,
-            253 => u64::from_le_bytes(self.take()),
-            low => u64::from(low) << (low % 16),
-        }
-    }
-
-    fn bytes(&mut self) -> Vec<u8> {
-        let n = usize::from(self.u8()).min(self.0.len());
-        let (bytes, rest) = self.0.split_at(n);
-        self.0 = rest;
-        bytes.to_vec()
-    }
-}
-
 /// What callbacks were told.
 #[derive(Default)]
 struct Told {
     packets: Vec<Vec<u8>>,
 }
 
-unsafe extern "C" fn set_control(told: *mut c_void, value: u64) {
-    assert!(!told.is_null() && value < u64::MAX);
+unsafe extern "C" fn set_cwnd(told: *mut c_void, bytes: u64) {
+    assert!(!told.is_null() && bytes > 0);
+}
+
+unsafe extern "C" fn set_rate(told: *mut c_void, bytes_per_second: u64) {
+    assert!(!told.is_null() && bytes_per_second <= MAX_RATE);
 }
 
 unsafe extern "C" fn send(told: *mut c_void, packet: *const c_void, len: usize) -> c_int {
     let packet = unsafe { std::slice::from_raw_parts(packet.cast::<u8>(), len) };
-    unsafe { &mut *told.cast::<Told>() }.packets.push(packet.to_vec());
+    unsafe { &mut *told.cast::<Told>() }
+        .packets
+        .push(packet.to_vec());
     c_int::from(len % 7 == 0)
 }
 
@@ -94,8 +66,8 @@ fn own(input: &mut Input<'_>) {
     let mut options: fw_options = unsafe { zeroed() };
     options.size = size_of::<fw_options>();
     options.callbacks = fw_callbacks {
-        set_cwnd: Some(set_control),
-        set_rate: Some(set_control),
+        set_cwnd: Some(set_cwnd),
+        set_rate: Some(set_rate),
         send: Some(send),
         log: Some(log),
     };
@@ -107,7 +79,10 @@ fn own(input: &mut Input<'_>) {
     assert_eq!(unsafe { fw_datapath_new(&options, &raw mut dp) }, FW_OK);
 
     let mut values: Vec<fw_flow> = vec![0];
-    let mut names = vec![FlowId { slot: 0, generation: 0 }];
+    let mut names = vec![FlowId {
+        slot: 0,
+        generation: 0,
+    }];
     let mut now_us = 0_u64;
     while !input.0.is_empty() {
         let flow = values[usize::from(input.u8()) % values.len()];
@@ -150,12 +125,21 @@ fn own(input: &mut Input<'_>) {
             }
             5 | 6 => {
                 let mut packet = Vec::new();
-                let updates = [Update { variable: 1, value: input.number() }];
+                let updates = [Update {
+                    variable: 1,
+                    value: input.number(),
+                }];
                 let number = u32::from(input.u8() % 4);
                 let body = &PROGRAMS[usize::from(input.u8()) % PROGRAMS.len()];
                 let message = match input.u8() % 4 {
-                    0 => ToDatapath::Welcome(Welcome { instance: number.into(), alive_us: 1000 }),
-                    1 => ToDatapath::Install { program: number, body },
+                    0 => ToDatapath::Welcome(Welcome {
+                        instance: number.into(),
+                        alive_us: 1000,
+                    }),
+                    1 => ToDatapath::Install {
+                        program: number,
+                        body,
+                    },
                     2 => ToDatapath::Uninstall { program: number },
                     _ => ToDatapath::Command {
                         flow: names[usize::from(input.u8()) % names.len()],
@@ -249,7 +233,8 @@ fn ccp(input: &mut Input<'_>) {
                 let mut info: ccp_datapath_info = unsafe { zeroed() };
                 info.init_cwnd = input.number() as u32;
                 info.mss = input.number() as u32;
-                info.cong_alg.fill_with(|| input.u8().cast_signed() as c_char);
+                info.cong_alg
+                    .fill_with(|| input.u8().cast_signed() as c_char);
                 unsafe { ccp_connection_start(dp, dp.cast(), &raw mut info) };
             }
             1 => unsafe { ccp_connection_free(dp, sid) },
@@ -266,7 +251,10 @@ fn ccp(input: &mut Input<'_>) {
                 message[2..4].copy_from_slice(&size.to_le_bytes());
                 unsafe { ccp_read_msg(dp, message.as_mut_ptr().cast(), c_int::from(size)) };
             }
-            _ if conn.is_null() => assert_eq!(unsafe { ccp_invoke(null::<ccp_connection>().cast_mut()) }, -12),
+            _ if conn.is_null() => assert_eq!(
+                unsafe { ccp_invoke(null::<ccp_connection>().cast_mut()) },
+                -12
+            ),
             _ => {
                 let prims = unsafe { &mut (*conn).prims };
                 prims.bytes_acked = input.number() as u32;

@@ -8,6 +8,7 @@
 use std::sync::LazyLock;
 
 use fairwater_datapath::{Backend, Config, Datapath, PeerId, Signal};
+use fairwater_fuzz::Input;
 use fairwater_lang::{binary, compile};
 use fairwater_proto::{Dialect, FlowId, FlowInfo, ToDatapath, Update, Welcome};
 use libfuzzer_sys::fuzz_target;
@@ -24,46 +25,14 @@ static PROGRAMS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
     programs.iter().map(binary::encode).collect()
 });
 
-/// The bytes that say what to do; zeros after the last.
-struct Input<'a>(&'a [u8]);
-
-impl Input<'_> {
-    fn take<const N: usize>(&mut self) -> [u8; N] {
-        let mut taken = [0; N];
-        let n = N.min(self.0.len());
-        taken[..n].copy_from_slice(&self.0[..n]);
-        self.0 = &self.0[n..];
-        taken
+fn signals(input: &mut Input<'_>, now_us: u64) -> [u64; Signal::ALL.len()] {
+    let mut signals = [0; Signal::ALL.len()];
+    for _ in 0..input.u8() % 4 {
+        signals[usize::from(input.u8()) % signals.len()] = input.number();
     }
-
-    fn u8(&mut self) -> u8 {
-        let [byte] = self.take();
-        byte
-    }
-
-    /// Small numbers and the extremes.
-    fn number(&mut self) -> u64 {
-        match self.u8() {
-            255 => u64::MAX,
-            254 => u64::from(u32::MAX),
-            253 => u64::from_le_bytes(self.take()),
-            low => u64::from(low) << (low % 16),
-        }
-    }
-
-    fn option(&mut self) -> Option<u64> {
-        (self.u8() % 2 == 1).then(|| self.number())
-    }
-
-    fn signals(&mut self, now_us: u64) -> [u64; Signal::ALL.len()] {
-        let mut signals = [0; Signal::ALL.len()];
-        for _ in 0..self.u8() % 4 {
-            signals[usize::from(self.u8()) % signals.len()] = self.number();
-        }
-        signals[Signal::Now as usize] = now_us;
-        signals[Signal::WasTimeout as usize] %= 2;
-        signals
-    }
+    signals[Signal::Now as usize] = now_us;
+    signals[Signal::WasTimeout as usize] %= 2;
+    signals
 }
 
 fn config() -> Config {
@@ -90,7 +59,10 @@ fn info() -> FlowInfo {
 
 fn send(datapath: &mut Datapath, peer: PeerId, message: &ToDatapath<'_>, now_us: u64) {
     let mut packet = Vec::new();
-    if Dialect::Own.encode_to_datapath(message, &mut packet).is_ok() {
+    if Dialect::Own
+        .encode_to_datapath(message, &mut packet)
+        .is_ok()
+    {
         datapath.on_message(peer, &packet, now_us);
     }
 }
@@ -199,7 +171,7 @@ fuzz_target!(|bytes: &[u8]| {
             }
             7 if !flows.is_empty() => {
                 let flow = flows[usize::from(input.u8()) % flows.len()];
-                let controls = shared.invoke(flow, &input.signals(now_us)).unwrap();
+                let controls = shared.invoke(flow, &signals(&mut input, now_us)).unwrap();
                 assert!(controls.is_none_or(|controls| controls.cwnd > 0));
             }
             8 => {
@@ -227,7 +199,7 @@ fuzz_target!(|bytes: &[u8]| {
             },
             // The good flow.
             11 => {
-                let signals = input.signals(now_us);
+                let signals = signals(&mut input, now_us);
                 let updates = [Update {
                     variable: 1,
                     value: input.number(),

@@ -1,5 +1,10 @@
 //! What several targets check.
 
+mod encodings;
+mod input;
+
+pub use input::Input;
+
 use fairwater_exec::interp;
 use fairwater_exec::invocation::{Registers, initial, reset_volatile};
 use fairwater_lang::{Program, Signal, VarId};

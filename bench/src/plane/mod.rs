@@ -91,7 +91,7 @@ pub(crate) struct Running {
     pub(crate) ring: Option<PathBuf>,
     pub(crate) saturated: Saturated,
     pub(crate) stop: Option<Box<dyn FnOnce()>>,
-    pub(crate) _directory: tempfile::TempDir,
+    pub(crate) directory: tempfile::TempDir,
 }
 
 /// A plane that runs when it is told how many reports wait for it, and tells what CPU time they
@@ -142,7 +142,7 @@ impl Variant {
                 Box::new(ring::Ring::connect(path, Duration::from_secs(10))?)
             }
             _ => {
-                let own = running._directory.path().join("datapath");
+                let own = running.directory.path().join("datapath");
                 Box::new(datagram::Datapath::bind(own, &running.datagram)?)
             }
         };

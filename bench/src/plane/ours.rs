@@ -99,6 +99,6 @@ pub(super) fn start(answers: bool) -> anyhow::Result<Running> {
             stopper.stop();
             let _ = thread.join();
         })),
-        _directory: directory,
+        directory,
     })
 }

@@ -95,6 +95,6 @@ pub(super) fn start(answers: bool) -> anyhow::Result<Running> {
             let _ = agent.wait();
             let _ = std::fs::remove_file(bound);
         })),
-        _directory: tempfile::tempdir()?,
+        directory: tempfile::tempdir()?,
     })
 }

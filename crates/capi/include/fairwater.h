@@ -157,10 +157,11 @@ typedef struct fw_datapath fw_datapath;
 typedef struct fw_callbacks {
   // Apply a congestion window, bytes, to the flow that was started with `flow_user_data`.
   // Called when the window differs from the one before, only from fw_flow_ack of that flow.
-  // Not NULL.
+  // From 1 to UINT64_MAX, as a program's arithmetic saturates: compare with it, do not add to
+  // it. Not NULL.
   void (*set_cwnd)(void *flow_user_data, uint64_t bytes);
-  // Pace the flow at this rate, bytes per second; 0 is no rate: the window alone governs.
-  // Called as set_cwnd is. NULL for a transport that does not pace.
+  // Pace the flow at this rate, bytes per second, at most 2^40; 0 is no rate: the window alone
+  // governs. Called as set_cwnd is. NULL for a transport that does not pace.
   void (*set_rate)(void *flow_user_data, uint64_t bytes_per_second);
   // Send one packet of `len` bytes to the plane; returns 0 when it was taken, anything else
   // when it was not and is dropped. Used after fw_datapath_attach only, and not NULL then.

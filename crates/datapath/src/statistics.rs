@@ -1,6 +1,6 @@
 //! Counts.
 
-use fairwater_proto::RefusalReason;
+use fairwater_proto::{RefusalCounts, RefusalReason};
 
 use crate::outgoing::NotQueued;
 
@@ -36,20 +36,20 @@ pub struct Statistics {
     pub refused_by_peer: u64,
     /// Ends of flows that a peer was never told, because their slots were needed for others'.
     pub closes_lost: u64,
-    pub(crate) refused: [u64; RefusalReason::ALL.len()],
+    pub(crate) refused: RefusalCounts,
 }
 
 impl Statistics {
     /// Messages that were refused for that reason. None of them changed anything.
     #[must_use]
     pub fn refused(&self, reason: RefusalReason) -> u64 {
-        self.refused[index(reason)]
+        self.refused.of(reason)
     }
 
     /// Messages that were refused.
     #[must_use]
     pub fn refused_total(&self) -> u64 {
-        self.refused.iter().sum()
+        self.refused.total()
     }
 
     pub(crate) fn count_report(&mut self, queued: Result<(), NotQueued>) {
@@ -61,11 +61,6 @@ impl Statistics {
     }
 
     pub(crate) fn refuse(&mut self, reason: RefusalReason) {
-        self.refused[index(reason)] += 1;
+        self.refused.add(reason);
     }
-}
-
-/// Codes count from 1 without a gap: [`RefusalReason::ALL`].
-fn index(reason: RefusalReason) -> usize {
-    usize::from(reason.code()) - 1
 }

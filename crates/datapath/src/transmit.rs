@@ -220,7 +220,8 @@ impl Peer {
     }
 }
 
-/// The flow of a probe: it has no addresses and carries nothing.
+/// The flow of a probe: it has no addresses and carries nothing. Its window is the initial one of
+/// RFC 6928 §2.
 fn no_flow() -> FlowInfo {
     let nowhere = core::net::SocketAddr::from(([0, 0, 0, 0], 0));
     FlowInfo {

@@ -143,7 +143,7 @@ impl Context<'_> {
     }
 }
 
-/// Generates and loads a program, 60–250 µs.
+/// Generates and loads a program (`fairwater-bench datapath` says how long that takes).
 ///
 /// # Errors
 /// The program does not fit, or the kernel refuses it; then with the verifier's log.

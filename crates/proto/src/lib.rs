@@ -38,10 +38,12 @@ mod flow;
 pub mod link;
 mod message;
 pub mod own;
+mod refusal;
 mod values;
 
 pub use dialect::{Dialect, Messages};
 pub use error::{Defect, Inexpressible, Malformed};
 pub use flow::{FlowId, FlowInfo};
-pub use message::{Hello, Refusal, RefusalReason, ToDatapath, ToPlane, Welcome};
+pub use message::{Hello, ToDatapath, ToPlane, Welcome};
+pub use refusal::{Refusal, RefusalCounts, RefusalReason};
 pub use values::{Fields, Update, Updates, UpdatesIter};

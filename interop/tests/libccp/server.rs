@@ -49,7 +49,7 @@ fn count_to_a_hundred(join: fn(own: &Path, agent: &Path) -> OverDatagrams) {
     drop(flow);
     server.turn(Duration::ZERO).unwrap();
     assert_eq!(server.service().statistics().flows, 0);
-    assert_eq!(server.service().statistics().refused_in_all(), 0);
+    assert_eq!(server.service().statistics().refused_total(), 0);
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn running_flows_of_libccp_are_found_again_after_a_restart_of_the_plane() {
     next.turn(Duration::ZERO).unwrap();
     let statistics = next.service().statistics();
     assert_eq!((statistics.found_again, statistics.flows), (2, 2));
-    assert_eq!(statistics.refused_in_all(), 0);
+    assert_eq!(statistics.refused_total(), 0);
     assert!(!taken(&reports).is_empty());
 }
 

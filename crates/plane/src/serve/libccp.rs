@@ -8,11 +8,13 @@ use fairwater_lang::{Program, VarId};
 pub(super) const APPENDED: usize = 3;
 
 /// What a flow is switched to when it is withdrawn: libccp has no fallback of its own for a flow
-/// whose agent is there. Growth as in RFC 5681 §3.1, at most one cut in 100 ms, and no report.
+/// whose agent is there. RFC 5681 §3.1: the loss window of one segment after a timeout, then growth by
+/// one segment a window; and a cut in half at a loss, at most once in 100 ms, which stands for the
+/// RTT of §3.2. It reports nothing.
 pub(super) const FALLBACK: &str = "
 (def (segment 1460))
 (when Flow.was_timeout
-  (:= Cwnd (* 2 segment))
+  (:= Cwnd segment)
   (reset))
 (when (&& (> Ack.lost_pkts_sample 0) (> Micros 100000))
   (:= Cwnd (max (* 2 segment) (/ Cwnd 2)))

@@ -179,11 +179,12 @@ impl Shared {
         &mut self,
         peer: &mut Peer,
         dialect: Dialect,
+        flow: FlowId,
         now_us: u64,
-    ) -> Result<(), RefusalReason> {
+    ) -> Result<(), Refused> {
         match (&peer.met, dialect) {
             (Some(_), _) => Ok(()),
-            (None, Dialect::Own) => Err(RefusalReason::UnknownPeer),
+            (None, Dialect::Own) => Err(Refused::flow(RefusalReason::UnknownPeer, flow)),
             (None, Dialect::Ccp) => {
                 let hello = Hello {
                     name: "libccp",
@@ -206,8 +207,7 @@ impl Shared {
         info: &FlowInfo,
         now_us: u64,
     ) -> Result<(), Refused> {
-        self.introduced(peer, dialect, now_us)
-            .map_err(|reason| Refused::flow(reason, flow))?;
+        self.introduced(peer, dialect, flow, now_us)?;
         // libccp repeats CREATE when it is not sure that it was heard.
         if peer.tenant(flow).is_some() && dialect == Dialect::Own {
             return Err(Refused::flow(RefusalReason::OutOfOrder, flow));
@@ -224,8 +224,7 @@ impl Shared {
         info: &FlowInfo,
         now_us: u64,
     ) -> Result<(), Refused> {
-        self.introduced(peer, dialect, now_us)
-            .map_err(|reason| Refused::flow(reason, flow))?;
+        self.introduced(peer, dialect, flow, now_us)?;
         let Some(tenant) = peer.tenant(flow).copied() else {
             return self.start(peer, dialect, flow, algorithm, info, now_us);
         };
@@ -372,8 +371,7 @@ impl Shared {
         flow: FlowId,
         now_us: u64,
     ) -> Result<(), Refused> {
-        self.introduced(peer, dialect, now_us)
-            .map_err(|reason| Refused::flow(reason, flow))?;
+        self.introduced(peer, dialect, flow, now_us)?;
         if !peer.met.as_ref().is_some_and(|met| met.implied) {
             return Err(Refused::flow(RefusalReason::UnknownFlow, flow));
         }

@@ -1,6 +1,6 @@
 //! What a service counts.
 
-use fairwater_proto::RefusalReason;
+use fairwater_proto::{RefusalCounts, RefusalReason};
 
 /// Counts of a service from its start, over all peers, those that are gone included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -25,30 +25,23 @@ pub struct Statistics {
     pub untold: u64,
     /// Notices that were not drained in time.
     pub notices_lost: u64,
-    pub(super) refused: [u64; RefusalReason::ALL.len()],
+    pub(super) refused: RefusalCounts,
 }
 
 impl Statistics {
     /// Messages, and packets that were none, refused for this reason.
     #[must_use]
     pub fn refused(&self, reason: RefusalReason) -> u64 {
-        self.refused.get(index(reason)).copied().unwrap_or_default()
+        self.refused.of(reason)
     }
 
     /// Messages refused for any reason.
     #[must_use]
-    pub fn refused_in_all(&self) -> u64 {
-        self.refused.iter().sum()
+    pub fn refused_total(&self) -> u64 {
+        self.refused.total()
     }
 
     pub(super) fn refuse(&mut self, reason: RefusalReason) {
-        if let Some(count) = self.refused.get_mut(index(reason)) {
-            *count += 1;
-        }
+        self.refused.add(reason);
     }
-}
-
-/// Codes count from 1.
-fn index(reason: RefusalReason) -> usize {
-    usize::from(reason.code()) - 1
 }

@@ -206,7 +206,7 @@ fn a_message_cut_at_any_byte_changes_nothing() {
         }
     }
     let statistics = service.statistics();
-    assert_eq!(statistics.refused_in_all(), cuts);
+    assert_eq!(statistics.refused_total(), cuts);
     assert_eq!((statistics.flows, statistics.reports), (1, 0));
 }
 

@@ -231,7 +231,7 @@ fn a_program_that_a_datapath_refuses_is_not_sent_again() {
         matches!(&heard[..], [(_, Told::Command { withdraw: true, .. })]),
         "{heard:?}"
     );
-    assert_eq!(service.statistics().refused_in_all(), 0);
+    assert_eq!(service.statistics().refused_total(), 0);
 }
 
 #[test]

@@ -165,7 +165,7 @@ fn running_flows_are_found_again_after_a_restart_of_the_plane() {
     until(&mut next, start, &mut [&mut sender], governed);
     let statistics = next.service().statistics();
     assert_eq!(
-        (statistics.flows, statistics.refused_in_all()),
+        (statistics.flows, statistics.refused_total()),
         (1, 0),
         "{statistics:?}"
     );

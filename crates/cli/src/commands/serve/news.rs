@@ -26,14 +26,14 @@ impl News {
         }
         let came = now.flows_total - self.flows_total;
         let left = self.flows + came - now.flows;
-        let refused = now.refused_in_all() - self.refused;
+        let refused = now.refused_total() - self.refused;
         if came + left + refused == 0 {
             return None;
         }
         *self = Self {
             flows: now.flows,
             flows_total: now.flows_total,
-            refused: now.refused_in_all(),
+            refused: now.refused_total(),
             at: Some(at),
         };
         let mut sentence = format!(
