@@ -1,0 +1,46 @@
+//! TCP, sans-IO: segments and the time go in, segments, signals and timers come out.
+//!
+//! Sequence numbers are 64-bit offsets of the stream: nothing wraps. Neither side knows what a
+//! congestion control is: the sender says what it measured and is told cwnd and
+//! rate.
+
+use fairwater_net::Time;
+use smallvec::SmallVec;
+
+/// A range of the stream, `start` included and `end` not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Block {
+    /// The first byte.
+    pub start: u64,
+    /// The byte after the last.
+    pub end: u64,
+}
+
+/// What travels between the two sides: one IP packet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Segment {
+    /// Opens the connection.
+    pub syn: bool,
+    /// The sender has no more after this.
+    pub fin: bool,
+    /// Offset of the first payload byte.
+    pub seq: u64,
+    /// Payload bytes.
+    pub len: u32,
+    /// The next byte that is expected, cumulative; meaningful on what the receiver sends.
+    pub ack: u64,
+    /// Selective acknowledgements, the latest first; a duplicate (RFC 2883) before them.
+    pub sack: SmallVec<[Block; 4]>,
+    /// The receive window, bytes from `ack`, scaling applied.
+    pub window: u64,
+    /// The sender's clock (RFC 7323), and on the way back the clock that is echoed.
+    pub timestamp: Time,
+    /// Congestion experienced is echoed (RFC 3168 §6.1).
+    pub ece: bool,
+    /// The sender has reduced its window (RFC 3168 §6.1).
+    pub cwr: bool,
+    /// Segments and payload bytes that arrived marked, since the beginning (accurate ECN).
+    pub ce_packets: u64,
+    /// See `ce_packets`.
+    pub ce_bytes: u64,
+}
