@@ -1,0 +1,173 @@
+//! What an idle flow costs the plane, bytes: everything that is allocated for 100,000 flows of ten
+//! datapaths, each of which has reported and been answered, divided by their number.
+//!
+//! ```sh
+//! cargo run --release -p fairwater-algorithms --example plane_memory
+//! ```
+
+#![expect(unsafe_code, reason = "an allocator that counts")]
+#![expect(clippy::print_stdout, reason = "what it is for")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::error::Error;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use fairwater_algorithms::by_spec;
+use fairwater_plane::serve::{Config, PeerId, Service};
+use fairwater_plane::{FlowId, FlowInfo, Plane, SignalSet};
+use fairwater_proto::{Dialect, Hello, Inexpressible, ToDatapath, ToPlane};
+
+const PEERS: u32 = 10;
+const FLOWS: u32 = 100_000;
+const REPORTS: u64 = 4;
+
+struct Counting;
+
+static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
+
+/// What the system's allocator takes for a request: 8 bytes of its own, in steps of 16.
+const fn taken(size: usize) -> usize {
+    let with_header = (size + 8).next_multiple_of(16);
+    if with_header < 32 { 32 } else { with_header }
+}
+
+// SAFETY: the system's allocator does it; this counts.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATED.fetch_add(taken(layout.size()), Ordering::Relaxed);
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        ALLOCATED.fetch_sub(taken(layout.size()), Ordering::Relaxed);
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    for name in ["reno", "cubic"] {
+        println!(
+            "{FLOWS} flows of {PEERS} datapaths under {name}: {} bytes a flow",
+            per_flow(name)?
+        );
+    }
+    Ok(())
+}
+
+fn per_flow(name: &str) -> Result<usize, Box<dyn Error>> {
+    let algorithm = by_spec(name)?;
+    let mut plane = Plane::new("served", SignalSet::ALL);
+    plane.add(|programs| algorithm.build(programs))?;
+    let before = ALLOCATED.load(Ordering::Relaxed);
+
+    let mut service = Service::new(plane, Config::default());
+    let mut peers = Vec::new();
+    for instance in 1..=u64::from(PEERS) {
+        let peer = service.connect(0).ok_or("no room for a peer")?;
+        let hello = Hello {
+            name: "transport",
+            instance,
+            signals: SignalSet::ALL,
+            max_programs: 8,
+        };
+        say(&mut service, peer, &ToPlane::Hello(hello))?;
+        peers.push(peer);
+    }
+    let info = FlowInfo {
+        local: "[2001:db8::1]:443".parse()?,
+        remote: "[2001:db8::2]:4242".parse()?,
+        mss: 1448,
+        cwnd: 14_480,
+        srtt_us: 0,
+        now_us: 0,
+    };
+    let flows = || {
+        (0..FLOWS / PEERS).map(|slot| FlowId {
+            slot,
+            generation: 1,
+        })
+    };
+    for flow in flows() {
+        for peer in &peers {
+            let created = ToPlane::Created {
+                flow,
+                algorithm: name,
+                info: info.clone(),
+            };
+            say(&mut service, *peer, &created)?;
+        }
+    }
+    let program = drain(&mut service).ok_or("no program was installed")?;
+    for round in 1..=REPORTS {
+        let fields = report(&service, round)?;
+        for flow in flows() {
+            for peer in &peers {
+                let reported = ToPlane::Reported {
+                    flow,
+                    program,
+                    time_us: Some(20_000 * round),
+                    cwnd: 14_480 * round,
+                    rate: 0,
+                    fields: fields.as_slice().into(),
+                };
+                say(&mut service, *peer, &reported)?;
+            }
+        }
+        drain(&mut service);
+    }
+
+    let allocated = ALLOCATED.load(Ordering::Relaxed) - before;
+    let [hosted] = service.plane().algorithms() else {
+        return Err("not one algorithm".into());
+    };
+    let counts = hosted.statistics();
+    let all = u64::from(FLOWS);
+    if (counts.flows, counts.reports) != (all, all * REPORTS) {
+        return Err(format!("flows were lost: {counts:?}").into());
+    }
+    Ok(allocated / FLOWS as usize)
+}
+
+/// A report of a flow that grows, with a loss in every other one.
+fn report(service: &Service, round: u64) -> Result<Vec<u64>, Box<dyn Error>> {
+    let hosted = service.plane().algorithms().first().ok_or("none")?;
+    let program = hosted.programs().first().ok_or("no program")?;
+    let variables = program
+        .program()
+        .variables
+        .iter()
+        .take(program.report_len());
+    let value = |name: &str| match name {
+        "acked" => 14_480,
+        "congested" => round % 2,
+        "before" | "ssthresh" => 14_480 * round,
+        "rtt_us" | "min_rtt_us" => 20_000,
+        _ => 0,
+    };
+    Ok(variables.map(|v| value(&v.name)).collect())
+}
+
+fn say(service: &mut Service, peer: PeerId, message: &ToPlane<'_>) -> Result<(), Inexpressible> {
+    let mut packet = Vec::new();
+    Dialect::Own.encode_to_plane(message, &mut packet)?;
+    service.on_packet(peer, &packet, 0);
+    Ok(())
+}
+
+/// Takes all that is to be sent; yields the number of a program that was installed.
+fn drain(service: &mut Service) -> Option<u32> {
+    let mut installed = None;
+    while let Some((_, packet)) = service.poll_transmit() {
+        for message in Dialect::Own.to_datapath(packet) {
+            if let Ok(ToDatapath::Install { program, .. }) = message {
+                installed = Some(program);
+            }
+        }
+    }
+    installed
+}
