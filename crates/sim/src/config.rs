@@ -88,6 +88,8 @@ pub struct FlowConfig {
     pub traffic: Traffic,
     /// It begins.
     pub start: Time,
+    /// And up to so much later, drawn evenly from the seed (CCP §7.3).
+    pub start_jitter: Duration,
     /// It sends nothing new from then on; `None` is the end of the simulation.
     pub stop: Option<Time>,
     /// The class of its packets in queues with priorities; 0 is served first.
@@ -229,8 +231,11 @@ pub struct PlaneConfig {
     pub delay: Duration,
     /// The plane takes up what has arrived this often; zero is at once.
     pub period: Duration,
-    /// The plane is gone in these times: flows go on under the datapath's fallback.
+    /// The plane is stopped in these times, rising: it takes up nothing and says nothing, and
+    /// goes on afterwards. Flows go on under the datapaths' fallback.
     pub outages: Vec<(Time, Time)>,
+    /// A plane that said nothing for so long is taken to be gone; it speaks ten times as often.
+    pub silence: Duration,
 }
 
 impl Default for PlaneConfig {
@@ -239,6 +244,7 @@ impl Default for PlaneConfig {
             delay: Duration::from_micros(10),
             period: Duration::ZERO,
             outages: Vec::new(),
+            silence: Duration::from_millis(500),
         }
     }
 }
