@@ -49,15 +49,7 @@ impl Datapath {
         };
         for message in dialect.to_datapath(packet) {
             let (kind, outcome) = match message {
-                Ok(message) => {
-                    let restarted = self.is_restart(index, &message);
-                    self.heard(index, now_us);
-                    if restarted {
-                        self.statistics.restarts += 1;
-                        self.forget(index);
-                    }
-                    (message.kind(), self.obey(index, message, now_us))
-                }
+                Ok(message) => (message.kind(), self.obey(index, message, now_us)),
                 Err(malformed) => (
                     malformed.message,
                     Err((malformed.reason(), Subject::default())),
@@ -69,14 +61,11 @@ impl Datapath {
         }
     }
 
-    /// Whether an agent of libccp's dialect gives itself away as a new one.
-    fn is_restart(&self, index: usize, message: &ToDatapath<'_>) -> bool {
-        let peer = self.peers.at(index);
-        let probed = peer.is_some_and(|p| p.dialect == Dialect::Ccp && p.probe == Probe::Sent);
-        probed && matches!(message, ToDatapath::Install { .. })
-    }
-
+    /// Any message but an Install that is refused is a sign of life.
     fn obey(&mut self, index: usize, message: ToDatapath<'_>, now_us: u64) -> Result<(), Refused> {
+        if !matches!(message, ToDatapath::Install { .. }) {
+            self.heard(index, now_us);
+        }
         match message {
             ToDatapath::Welcome(welcome) => {
                 self.welcome(index, welcome, now_us);
@@ -91,7 +80,9 @@ impl Datapath {
                             program,
                         },
                     )
-                })
+                })?;
+                self.heard_install(index, now_us);
+                Ok(())
             }
             ToDatapath::Uninstall { program } => self.uninstall(index, program).map_err(|reason| {
                 (
@@ -209,6 +200,17 @@ impl Datapath {
         peer.programs.insert(number, Arc::new(program));
         self.statistics.programs = self.count_programs();
         Ok(())
+    }
+
+    /// An agent of libccp's dialect that installs while it is probed gives itself away as a new one.
+    fn heard_install(&mut self, index: usize, now_us: u64) {
+        let peer = self.peers.at(index);
+        let probed = peer.is_some_and(|p| p.dialect == Dialect::Ccp && p.probe == Probe::Sent);
+        self.heard(index, now_us);
+        if probed {
+            self.statistics.restarts += 1;
+            self.forget(index);
+        }
     }
 
     fn uninstall(&mut self, index: usize, number: u32) -> Result<(), RefusalReason> {

@@ -81,6 +81,22 @@ impl Agent {
         });
     }
 
+    /// With an opcode that libccp does not have.
+    fn install_badly(&mut self) {
+        let mut body = program(9);
+        body[24] = 0xee;
+        let refused = |agent: &Self| {
+            let statistics = agent.datapath.statistics();
+            statistics.refused(RefusalReason::BadProgram)
+        };
+        let before = refused(self);
+        self.send(&ToDatapath::Install {
+            program: 1,
+            body: &body,
+        });
+        assert_eq!(refused(self), before + 1);
+    }
+
     fn switch(&mut self, flow: FlowId, number: u32) {
         self.send(&ToDatapath::Command {
             flow,
@@ -266,6 +282,42 @@ fn an_agent_that_answers_nothing_is_silent_until_it_speaks() {
     agent.switch(flow, 1);
     agent.ack(flow);
     assert_eq!(agent.state(flow), FlowState::Running);
+}
+
+#[test]
+fn an_install_that_is_refused_is_no_sign_of_a_restart_nor_of_life() {
+    let (mut agent, flow) = Agent::running();
+    agent.ack(flow);
+    agent.drain();
+    agent.wait(SILENCE_US / 2);
+    agent.drain();
+    agent.install_badly();
+    assert_eq!(agent.drain(), Vec::<String>::new());
+    agent.ack(flow);
+    assert_eq!(agent.state(flow), FlowState::Running);
+    assert_eq!(agent.datapath.statistics().restarts, 0);
+    agent.drain();
+
+    agent.wait(SILENCE_US / 2);
+    assert_eq!(agent.drain(), ["hello libccp"]);
+    agent.install_badly();
+    assert_eq!(agent.drain(), Vec::<String>::new());
+    agent.ack(flow);
+    assert_eq!(agent.state(flow), FlowState::Silent);
+}
+
+#[test]
+fn an_install_that_is_refused_does_not_hide_the_restart_that_the_next_shows() {
+    let (mut agent, flow) = Agent::running();
+    agent.ack(flow);
+    agent.drain();
+    agent.wait(SILENCE_US / 2);
+    agent.drain();
+    agent.install_badly();
+    agent.install(1, 70_000);
+    assert_eq!(agent.datapath.statistics().restarts, 1);
+    agent.ack(flow);
+    assert_eq!(agent.state(flow), FlowState::Waiting);
 }
 
 #[test]
