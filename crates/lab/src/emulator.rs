@@ -12,7 +12,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use etherparse::{SlicedPacket, TransportSlice};
-use fairwater_net::{Capacity, Link, LinkSpec, Time, Verdict};
+use fairwater_net::{self as net, Capacity, Link, LinkSpec, Time};
 use hdrhistogram::Histogram;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -49,6 +49,12 @@ impl LiveBytes {
 struct Packet {
     bytes: Vec<u8>,
     flow: u8,
+}
+
+impl net::Packet for Packet {
+    fn size_bytes(&self) -> u32 {
+        self.bytes.len() as u32
+    }
 }
 
 /// Two running threads. Dropping it stops them.
@@ -263,19 +269,22 @@ impl Direction {
                 .bottleneck
                 .as_ref()
                 .map_or(NO_FLOW, |b| flow_of(&bytes, b.flows));
-            let size = length as u32;
-            let now = self.clock.now();
-            if let Verdict::Dropped { reason, packet } =
-                self.link.enqueue(now, size, Packet { bytes, flow })
-            {
-                self.spare.push(packet.bytes);
-                if let Some(bottleneck) = &mut self.bottleneck {
-                    let record = PacketRecord::dropped(flow, now, size, reason);
-                    bottleneck.log.push(record);
-                }
-            }
+            self.link.enqueue(self.clock.now(), Packet { bytes, flow });
+            self.record_drops();
         }
         Ok(READ_BATCH)
+    }
+
+    fn record_drops(&mut self) {
+        for dropped in self.link.drain_dropped() {
+            let size = net::Packet::size_bytes(&dropped.packet);
+            if let Some(bottleneck) = &mut self.bottleneck {
+                let record =
+                    PacketRecord::dropped(dropped.packet.flow, dropped.at, size, dropped.reason);
+                bottleneck.log.push(record);
+            }
+            self.spare.push(dropped.packet.bytes);
+        }
     }
 
     /// Sleeps until a packet comes, the next is due, or a while has passed.

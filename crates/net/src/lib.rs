@@ -3,20 +3,32 @@
 //! has them (an emulator, a simulator, a test) passes `now` in.
 //!
 //! ```
-//! use fairwater_net::{LinkSpec, Time, Verdict};
+//! use fairwater_net::{Link, LinkSpec, Packet, Time};
+//!
+//! struct Datagram;
+//!
+//! impl Packet for Datagram {
+//!     fn size_bytes(&self) -> u32 {
+//!         1500
+//!     }
+//! }
 //!
 //! let spec: LinkSpec = "48mbit 20ms 1bdp".parse()?;
 //! let capacity = spec.capacity.load(|_| Err("no traces here"))?;
-//! let mut link = spec.forward(&capacity);
-//! let now = Time::ZERO;
-//! assert!(matches!(link.enqueue(now, 1500, "a packet"), Verdict::Queued));
+//! let mut link: Link<Datagram> = spec.forward(&capacity);
+//! link.enqueue(Time::ZERO, Datagram);
 //! // 250 µs to serialise 1500 bytes at 48 Mbit/s, and half of the 20 ms.
 //! assert_eq!(link.next_departure(), Some(Time::from_micros(10_250)));
+//! assert_eq!(link.drain_dropped().count(), 0);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod delay;
+mod flight;
 mod link;
 mod loss;
+mod packet;
+mod probability;
 mod queue;
 mod rate;
 mod service;
@@ -24,9 +36,12 @@ mod spec;
 mod time;
 mod trace;
 
-pub use link::{Counters, Delivered, DropReason, Link, LinkConfig, Passage, Verdict};
-pub use loss::{LossRate, RandomLoss};
-pub use queue::{DropTail, Limit};
+pub use delay::{Jitter, Reordering};
+pub use link::{Counters, Delivered, Link, LinkConfig, Passage};
+pub use loss::{GilbertElliott, Loss, LossConfig};
+pub use packet::{Ecn, Packet};
+pub use probability::Probability;
+pub use queue::{DropReason, Dropped, Held, Limit, Queue, QueueConfig, Sink, StepConfig};
 pub use rate::Rate;
 pub use service::Capacity;
 pub use spec::{Buffer, CapacitySpec, LinkSpec, LinkSpecError, Problem};

@@ -1,48 +1,67 @@
 //! A link: loss, then a queue, then a bottleneck, then a delay.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::service::{Server, Service};
-use crate::{Capacity, DropTail, Limit, LossRate, RandomLoss, Time};
+use crate::delay::Delay;
+use crate::flight::Flight;
+use crate::service::Server;
+use crate::{
+    Capacity, DropReason, Dropped, Jitter, Loss, LossConfig, Packet, Queue, QueueConfig,
+    Reordering, Sink, Time,
+};
 
 /// What a link is made of.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct LinkConfig {
     /// The bottleneck.
     pub capacity: Capacity,
     /// The queue before it.
-    pub limit: Limit,
+    pub queue: QueueConfig,
     /// Propagation delay after it, one way.
     pub delay: Duration,
-    /// Random loss before the queue: a lost packet takes none of the capacity.
-    pub loss: LossRate,
-    /// Seed of the loss.
+    /// More delay, different for each packet.
+    pub jitter: Option<Jitter>,
+    /// Packets held back on their way.
+    pub reordering: Option<Reordering>,
+    /// Loss before the queue: a lost packet takes none of the capacity.
+    pub loss: LossConfig,
+    /// Seed of all that is random.
     pub seed: u64,
 }
 
-/// One direction of a path. `P` is whatever a packet is to the caller; only its size matters here.
-///
-/// Every departure follows from the arrivals alone: service of packet n starts at the later of
-/// its arrival and the end of service of packet n−1, so that polling late, or at odd times,
-/// changes nothing. Times given must not go backwards; one that does is taken as the latest seen.
-#[derive(Debug)]
-pub struct Link<P> {
-    loss: RandomLoss,
-    queue: DropTail<Waiting<P>>,
-    /// The service of the packet at the queue's head, once it is the head.
-    head: Option<Service>,
-    server: Server,
-    delay: Duration,
-    flying: VecDeque<Delivered<P>>,
-    now: Time,
-    counters: Counters,
+impl LinkConfig {
+    /// A link that loses nothing but what its queue drops and keeps the order.
+    pub const fn new(capacity: Capacity, queue: QueueConfig, delay: Duration) -> Self {
+        LinkConfig {
+            capacity,
+            queue,
+            delay,
+            jitter: None,
+            reordering: None,
+            loss: LossConfig::None,
+            seed: 0,
+        }
+    }
 }
 
+/// One direction of a path.
+///
+/// Every departure follows from the arrivals alone: a packet's service starts at the later of its
+/// arrival and the end of service of the one before, and the queue is asked then which it is; so
+/// polling late, or at odd times, changes nothing. Times given must not go backwards; one that
+/// does is taken as the latest seen.
 #[derive(Debug)]
-struct Waiting<P> {
-    enqueued: Time,
-    packet: P,
+pub struct Link<P> {
+    loss: Loss,
+    queue: Queue<P>,
+    /// When the queue is asked for the next packet; `None` while it is empty.
+    next_start: Option<Time>,
+    server: Server,
+    delay: Delay,
+    flight: Flight<P>,
+    sink: Sink<P>,
+    now: Time,
+    counters: Counters,
 }
 
 /// When a packet passed what. Times are virtual: what would be on an ideal machine.
@@ -52,8 +71,7 @@ pub struct Passage {
     pub size_bytes: u32,
     /// It arrived at the queue.
     pub enqueued: Time,
-    /// It left the queue: its first bit was sent. On a trace, the opportunity that carried its
-    /// last byte.
+    /// It left the queue: its first bit was sent.
     pub served: Time,
     /// Its last bit left the bottleneck.
     pub departed: Time,
@@ -77,99 +95,87 @@ pub struct Delivered<P> {
     pub packet: P,
 }
 
-/// Why a packet was dropped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum DropReason {
-    /// The queue was full.
-    QueueFull,
-    /// Random loss.
-    RandomLoss,
-}
-
-/// What became of a packet that arrived.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[must_use]
-pub enum Verdict<P> {
-    /// It will come out.
-    Queued,
-    /// It was dropped; the caller has it back.
-    Dropped {
-        /// Why.
-        reason: DropReason,
-        /// The packet.
-        packet: P,
-    },
-}
-
-/// Packets counted since the link was made. `arrived = delivered + dropped_full + dropped_lost +`
-/// [`Link::in_transit`] at every moment.
+/// Packets counted since the link was made. `arrived = delivered + dropped_full + dropped_aqm +
+/// dropped_lost +` [`Link::in_transit`] at every moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
     /// Packets given to [`Link::enqueue`].
     pub arrived: u64,
     /// Packets that [`Link::poll`] gave out.
     pub delivered: u64,
-    /// Packets that found the queue full.
+    /// Packets dropped since the queue was full.
     pub dropped_full: u64,
+    /// Packets that the discipline chose to drop.
+    pub dropped_aqm: u64,
     /// Packets lost at random.
     pub dropped_lost: u64,
+    /// Packets that the queue marked.
+    pub marked: u64,
 }
 
-impl<P> Link<P> {
+impl<P: Packet> Link<P> {
     /// An idle link.
     pub fn new(config: &LinkConfig) -> Self {
         Link {
-            loss: RandomLoss::new(config.loss, config.seed),
-            queue: DropTail::new(config.limit),
-            head: None,
+            loss: Loss::new(config.loss, config.seed),
+            queue: Queue::new(&config.queue, config.seed),
+            next_start: None,
             server: Server::new(&config.capacity),
-            delay: config.delay,
-            flying: VecDeque::new(),
+            delay: Delay::new(config),
+            flight: Flight::new(),
+            sink: Sink::default(),
             now: Time::ZERO,
             counters: Counters::default(),
         }
     }
 
-    /// A packet of `size_bytes` arrives.
-    pub fn enqueue(&mut self, now: Time, size_bytes: u32, packet: P) -> Verdict<P> {
+    /// A packet arrives. What is dropped, this packet or another, [`Link::drain_dropped`] tells.
+    pub fn enqueue(&mut self, now: Time, packet: P) {
         self.advance(now);
         self.counters.arrived += 1;
         if self.loss.strikes() {
             self.counters.dropped_lost += 1;
-            let reason = DropReason::RandomLoss;
-            return Verdict::Dropped { reason, packet };
+            self.sink.dropped.push(Dropped {
+                at: self.now,
+                enqueued: self.now,
+                reason: DropReason::RandomLoss,
+                packet,
+            });
+            return;
         }
-        let waiting = Waiting {
-            enqueued: self.now,
-            packet,
-        };
-        if let Err(waiting) = self.queue.push(size_bytes, waiting) {
-            self.counters.dropped_full += 1;
-            return Verdict::Dropped {
-                reason: DropReason::QueueFull,
-                packet: waiting.packet,
-            };
+        let dropped = self.sink.dropped.len();
+        self.queue.enqueue(self.now, packet, &mut self.sink);
+        self.count_drops(dropped);
+        if self.next_start.is_none() && !self.queue.is_empty() {
+            self.next_start = Some(self.server.next_start(self.now));
+            self.advance(now);
         }
-        self.schedule_head();
-        Verdict::Queued
     }
 
-    /// When the next packet comes out; `None` when the link is empty.
+    /// When to [`Link::poll`] next; `None` when the link is empty. A packet comes out then, or
+    /// (when a delivery trace keeps the first in the queue waiting, or packets overtake) no packet
+    /// comes out before.
     pub fn next_departure(&self) -> Option<Time> {
-        match self.flying.front() {
-            Some(next) => Some(next.passage.due),
-            None => self.head.map(|service| service.end + self.delay),
+        let flying = self.flight.next_due();
+        let waiting = self.next_start.map(|start| self.delay.earliest(start));
+        match (flying, waiting) {
+            (Some(due), Some(earliest)) if self.delay.reorders() => Some(due.min(earliest)),
+            _ => flying.or(waiting),
         }
     }
 
-    /// The next packet that is due by `now`, in order; call until `None`.
+    /// The next packet that is due by `now`, in the order they come out; call until `None`.
     pub fn poll(&mut self, now: Time) -> Option<Delivered<P>> {
         self.advance(now);
-        if self.flying.front()?.passage.due > self.now {
-            return None;
-        }
+        let delivered = self.flight.land(self.now)?;
         self.counters.delivered += 1;
-        self.flying.pop_front()
+        Some(delivered)
+    }
+
+    /// Packets dropped since this was last called, in the order of their drops. A caller that
+    /// never calls it keeps them all.
+    pub fn drain_dropped(&mut self) -> std::vec::Drain<'_, Dropped<P>> {
+        self.sink.dropped.drain(..)
     }
 
     /// Packets that wait in the queue; the one in service has left it.
@@ -184,40 +190,51 @@ impl<P> Link<P> {
 
     /// Packets that arrived and neither came out nor were dropped.
     pub fn in_transit(&self) -> usize {
-        self.queue.len() + self.flying.len()
+        self.queue.len() + self.flight.len()
     }
 
     /// Packets counted so far.
     pub fn counters(&self) -> Counters {
-        self.counters
+        Counters {
+            marked: self.sink.marked,
+            ..self.counters
+        }
     }
 
     /// Takes out of the queue all that started service by `now`.
     fn advance(&mut self, now: Time) {
         self.now = self.now.max(now);
-        while let Some(service) = self.head.filter(|service| service.start <= self.now) {
-            self.head = None;
-            if let Some((size_bytes, waiting)) = self.queue.pop() {
-                self.flying.push_back(Delivered {
+        while let Some(start) = self.next_start.filter(|&start| start <= self.now) {
+            let dropped = self.sink.dropped.len();
+            let served = self.queue.dequeue(start, &mut self.sink);
+            self.count_drops(dropped);
+            let mut free = start;
+            if let Some(held) = served {
+                let departed = self.server.serve(start, held.size_bytes);
+                free = departed;
+                self.flight.take_off(Delivered {
                     passage: Passage {
-                        size_bytes,
-                        enqueued: waiting.enqueued,
-                        served: service.start,
-                        departed: service.end,
-                        due: service.end + self.delay,
+                        size_bytes: held.size_bytes,
+                        enqueued: held.enqueued,
+                        served: start,
+                        departed,
+                        due: self.delay.due(departed),
                     },
-                    packet: waiting.packet,
+                    packet: held.packet,
                 });
             }
-            self.schedule_head();
+            self.next_start = (!self.queue.is_empty()).then(|| self.server.next_start(free));
         }
     }
 
-    fn schedule_head(&mut self) {
-        if self.head.is_none()
-            && let Some((size_bytes, waiting)) = self.queue.head()
-        {
-            self.head = Some(self.server.serve(waiting.enqueued, size_bytes));
+    /// Counts the drops that the queue told after the first `known`.
+    fn count_drops(&mut self, known: usize) {
+        for dropped in &self.sink.dropped[known..] {
+            match dropped.reason {
+                DropReason::QueueFull => self.counters.dropped_full += 1,
+                DropReason::Aqm => self.counters.dropped_aqm += 1,
+                DropReason::RandomLoss => self.counters.dropped_lost += 1,
+            }
         }
     }
 }

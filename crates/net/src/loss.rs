@@ -1,52 +1,80 @@
-//! Random loss.
+//! Loss that no queue is to blame for.
 
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
+use crate::Probability;
+use crate::probability::Draws;
 
-/// Parts in a billion.
-const BILLION: u32 = 1_000_000_000;
+/// How packets are lost before the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LossConfig {
+    /// None are.
+    #[default]
+    None,
+    /// Each by itself, with the same probability.
+    Random(Probability),
+    /// In bursts.
+    GilbertElliott(GilbertElliott),
+}
 
-/// The probability that a packet is lost, in parts per billion so that text states it exactly.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct LossRate(u32);
+/// Loss by a chain of two states, good and bad (Gilbert 1960, Elliott 1963; the `gemodel` of
+/// tc-netem(8)). A packet is lost with its state's probability, then the state may change. In the
+/// long run a share `p / (p + r)` of packets meets the bad state, `1 / r` packets at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GilbertElliott {
+    /// p: from good to bad, after each packet.
+    pub to_bad: Probability,
+    /// r: from bad to good, after each packet.
+    pub to_good: Probability,
+    /// 1 − h: a packet is lost in the bad state.
+    pub loss_in_bad: Probability,
+    /// 1 − k: a packet is lost in the good state.
+    pub loss_in_good: Probability,
+}
 
-impl LossRate {
-    /// No loss.
-    pub const NONE: LossRate = LossRate(0);
-
-    /// `ppb` parts per billion; `None` above one billion.
-    pub const fn from_ppb(ppb: u32) -> Option<Self> {
-        if ppb > BILLION {
-            None
-        } else {
-            Some(LossRate(ppb))
+impl GilbertElliott {
+    /// Gilbert's simplest: every packet of the bad state is lost, none of the good one.
+    pub const fn bursts(to_bad: Probability, to_good: Probability) -> Self {
+        GilbertElliott {
+            to_bad,
+            to_good,
+            loss_in_bad: Probability::ALWAYS,
+            loss_in_good: Probability::NEVER,
         }
     }
-
-    /// Parts per billion.
-    pub const fn ppb(self) -> u32 {
-        self.0
-    }
 }
 
-/// Independent loss of each packet, reproducible from a seed on every machine.
-#[derive(Debug)]
-pub struct RandomLoss {
-    rate: LossRate,
-    rng: ChaCha8Rng,
+/// Loses packets; reproducible from a seed on every machine. Begins in the good state.
+#[derive(Debug, Clone)]
+pub struct Loss {
+    config: LossConfig,
+    draws: Draws,
+    bad: bool,
 }
 
-impl RandomLoss {
-    /// Loss at `rate`; equal seeds lose the same packets.
-    pub fn new(rate: LossRate, seed: u64) -> Self {
-        RandomLoss {
-            rate,
-            rng: ChaCha8Rng::seed_from_u64(seed),
+impl Loss {
+    /// Equal configurations and seeds lose the same packets.
+    pub fn new(config: LossConfig, seed: u64) -> Self {
+        Loss {
+            config,
+            draws: Draws::new(seed, 0),
+            bad: false,
         }
     }
 
     /// Whether the next packet to arrive is lost.
     pub fn strikes(&mut self) -> bool {
-        self.rate.0 > 0 && self.rng.random_range(0..BILLION) < self.rate.0
+        match self.config {
+            LossConfig::None => false,
+            LossConfig::Random(probability) => self.draws.happens(probability),
+            LossConfig::GilbertElliott(model) => {
+                let (loss, change) = if self.bad {
+                    (model.loss_in_bad, model.to_good)
+                } else {
+                    (model.loss_in_good, model.to_bad)
+                };
+                let lost = self.draws.happens(loss);
+                self.bad ^= self.draws.happens(change);
+                lost
+            }
+        }
     }
 }

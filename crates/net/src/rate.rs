@@ -30,6 +30,27 @@ impl Rate {
         Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
     }
 
+    /// The nanoseconds `bytes` take at this rate, when `ahead` of their bits × ns/s were paid for
+    /// before; rounded up, and by how much.
+    pub(crate) fn time_for_exactly(self, bytes: u32, ahead: u64) -> (u64, u64) {
+        // 2³² bytes are 3.4 × 10¹⁹ bits × ns/s, just too many for 64 bits.
+        let Some(work) = u64::from(bytes).checked_mul(8_000_000_000) else {
+            let work = u128::from(bytes) * 8_000_000_000 - u128::from(ahead);
+            let ns = work.div_ceil(u128::from(self.0));
+            let rounded = ns * u128::from(self.0) - work;
+            return (ns as u64, rounded as u64);
+        };
+        if work <= ahead {
+            return (0, ahead - work);
+        }
+        let (ns, rest) = ((work - ahead) / self.0, (work - ahead) % self.0);
+        if rest == 0 {
+            (ns, 0)
+        } else {
+            (ns + 1, self.0 - rest)
+        }
+    }
+
     /// The whole bytes that pass in `time`: with a round-trip time, the bandwidth-delay product.
     pub fn bytes_in(self, time: Duration) -> u64 {
         let bytes = time.as_nanos().saturating_mul(u128::from(self.0)) / 8_000_000_000;

@@ -1,11 +1,11 @@
-//! What serves a queue: a constant rate, a delivery trace, or nothing that takes time.
+//! What serves a queue: a rate, a delivery trace, or nothing that takes time.
 
 use std::sync::Arc;
 
 use crate::{DeliveryTrace, OPPORTUNITY_BYTES, Rate, Time};
 
 /// What a link can carry.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Capacity {
     /// A constant rate.
     Rate(Rate),
@@ -35,29 +35,19 @@ impl Capacity {
     }
 }
 
-/// When one packet is served.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Service {
-    /// It leaves the queue.
-    pub(crate) start: Time,
-    /// Its last bit leaves the bottleneck.
-    pub(crate) end: Time,
-}
-
 /// Serves packets one after another. Each service follows from the arrivals alone, never from
 /// when anybody asked.
 #[derive(Debug)]
 pub(crate) enum Server {
     /// Service of a packet starts at the later of its arrival and the end of the one before.
-    /// Ends are reckoned from the start of the busy period, so that rounding does not add up.
     Rate {
         rate: Rate,
-        busy_since: Time,
-        busy_bytes: u64,
         free_at: Time,
+        /// By how much `free_at` was rounded up, in bits × ns/s, so that rounding does not add up.
+        ahead: u64,
     },
-    /// A packet passes at the opportunity that carries its last byte. What an opportunity leaves
-    /// over serves packets that waited for it, and is lost otherwise.
+    /// A packet's first byte passes at an opportunity, its last byte at the same or a later one.
+    /// What an opportunity leaves over serves packets that waited for it, and is lost otherwise.
     Trace {
         trace: Arc<DeliveryTrace>,
         opportunity: u64,
@@ -72,9 +62,8 @@ impl Server {
         match capacity {
             Capacity::Rate(rate) => Server::Rate {
                 rate: *rate,
-                busy_since: Time::ZERO,
-                busy_bytes: 0,
                 free_at: Time::ZERO,
+                ahead: 0,
             },
             Capacity::Trace(trace) => Server::Trace {
                 trace: Arc::clone(trace),
@@ -85,37 +74,50 @@ impl Server {
         }
     }
 
-    /// Serves the next packet, which arrived at `arrival`, not before the one before it.
-    pub(crate) fn serve(&mut self, arrival: Time, size_bytes: u32) -> Service {
+    /// When service of a packet that waits since `ready` starts, whichever it is.
+    pub(crate) fn next_start(&mut self, ready: Time) -> Time {
+        match self {
+            Server::Rate { free_at, .. } => ready.max(*free_at),
+            Server::Trace {
+                trace,
+                opportunity,
+                bytes_left,
+            } => {
+                if *bytes_left == 0 {
+                    *opportunity += 1;
+                    *bytes_left = OPPORTUNITY_BYTES;
+                }
+                if trace.time_of(*opportunity) < ready {
+                    *opportunity = trace.first_at_or_after(ready);
+                    *bytes_left = OPPORTUNITY_BYTES;
+                }
+                trace.time_of(*opportunity)
+            }
+            Server::Unlimited => ready,
+        }
+    }
+
+    /// Serves a packet from `start`, which [`Server::next_start`] gave; when its last bit is out.
+    pub(crate) fn serve(&mut self, start: Time, size_bytes: u32) -> Time {
         match self {
             Server::Rate {
                 rate,
-                busy_since,
-                busy_bytes,
                 free_at,
+                ahead,
             } => {
-                if arrival > *free_at {
-                    *busy_since = arrival;
-                    *busy_bytes = 0;
-                    *free_at = arrival;
+                if start > *free_at {
+                    *ahead = 0;
                 }
-                let start = *free_at;
-                *busy_bytes += u64::from(size_bytes);
-                *free_at = *busy_since + rate.time_for(*busy_bytes);
-                Service {
-                    start,
-                    end: *free_at,
-                }
+                let (took_ns, rounded) = rate.time_for_exactly(size_bytes, *ahead);
+                *ahead = rounded;
+                *free_at = start.plus_nanos(took_ns);
+                *free_at
             }
             Server::Trace {
                 trace,
                 opportunity,
                 bytes_left,
             } => {
-                if trace.time_of(*opportunity) < arrival {
-                    *opportunity = trace.first_at_or_after(arrival);
-                    *bytes_left = OPPORTUNITY_BYTES;
-                }
                 let mut size = u64::from(size_bytes);
                 while size > *bytes_left {
                     size -= *bytes_left;
@@ -123,13 +125,9 @@ impl Server {
                     *bytes_left = OPPORTUNITY_BYTES;
                 }
                 *bytes_left -= size;
-                let at = trace.time_of(*opportunity);
-                Service { start: at, end: at }
+                trace.time_of(*opportunity)
             }
-            Server::Unlimited => Service {
-                start: arrival,
-                end: arrival,
-            },
+            Server::Unlimited => start,
         }
     }
 }

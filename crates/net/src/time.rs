@@ -36,6 +36,11 @@ impl Time {
         self.0 as f64 / 1e9
     }
 
+    /// `ns` nanoseconds later.
+    pub const fn plus_nanos(self, ns: u64) -> Self {
+        Time(self.0.saturating_add(ns))
+    }
+
     /// How long after `earlier` this is; zero when it is not after.
     pub const fn since(self, earlier: Time) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))

@@ -9,10 +9,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fairwater_net::{
-    Capacity, Delivered, DeliveryTrace, DropReason, Limit, Link, LinkConfig, LossRate, Passage,
-    Rate, Time, Verdict,
+    Capacity, Delivered, DeliveryTrace, DropReason, Limit, Link, LinkConfig, LossConfig, Packet,
+    Passage, Probability, QueueConfig, Rate, Time,
 };
 use proptest::prelude::*;
+
+/// A packet with a number.
+struct Numbered {
+    number: usize,
+    size_bytes: u32,
+}
+
+impl Packet for Numbered {
+    fn size_bytes(&self) -> u32 {
+        self.size_bytes
+    }
+}
 
 /// A packet's gap to the one before it and its size.
 type Offered = Vec<(u64, u32)>;
@@ -52,11 +64,13 @@ fn config() -> impl Strategy<Value = LinkConfig> {
     let loss = prop_oneof![Just(0), 0..=1_000_000_000u32];
     (capacity(), limit, 0..100_000_000u64, loss, any::<u64>()).prop_map(
         |(capacity, limit, delay_ns, ppb, seed)| LinkConfig {
-            capacity,
-            limit,
-            delay: Duration::from_nanos(delay_ns),
-            loss: LossRate::from_ppb(ppb).expect("at most a billion"),
+            loss: LossConfig::Random(Probability::from_ppb(ppb).expect("at most a billion")),
             seed,
+            ..LinkConfig::new(
+                capacity,
+                QueueConfig::DropTail(limit),
+                Duration::from_nanos(delay_ns),
+            )
         },
     )
 }
@@ -79,10 +93,10 @@ fn run(config: &LinkConfig, offered: &Offered, polls: &[u64]) -> Outcome {
     polls.sort_unstable();
     let mut polls = polls.into_iter().peekable();
     let mut now = 0;
-    let poll = |link: &mut Link<usize>, at: u64, outcome: &mut Outcome| {
+    let poll = |link: &mut Link<Numbered>, at: u64, outcome: &mut Outcome| {
         while let Some(Delivered { passage, packet }) = link.poll(Time::from_nanos(at)) {
             assert!(passage.due <= Time::from_nanos(at), "out before it is due");
-            outcome.delivered.push((packet, passage));
+            outcome.delivered.push((packet.number, passage));
         }
         let next = link.next_departure();
         assert!(next.is_none_or(|next| next > Time::from_nanos(at)));
@@ -92,14 +106,21 @@ fn run(config: &LinkConfig, offered: &Offered, polls: &[u64]) -> Outcome {
         while let Some(at) = polls.next_if(|&at| at < now) {
             poll(&mut link, at, &mut outcome);
         }
-        if let Verdict::Dropped { reason, packet } =
-            link.enqueue(Time::from_nanos(now), size, number)
-        {
-            assert_eq!(packet, number);
-            outcome.dropped.push((number, reason));
+        let packet = Numbered {
+            number,
+            size_bytes: size,
+        };
+        link.enqueue(Time::from_nanos(now), packet);
+        for dropped in link.drain_dropped() {
+            outcome
+                .dropped
+                .push((dropped.packet.number, dropped.reason));
         }
         let counters = link.counters();
-        let gone = counters.delivered + counters.dropped_full + counters.dropped_lost;
+        let gone = counters.delivered
+            + counters.dropped_full
+            + counters.dropped_aqm
+            + counters.dropped_lost;
         assert_eq!(counters.arrived, gone + link.in_transit() as u64);
     }
     while let Some(next) = link.next_departure() {
@@ -196,13 +217,9 @@ proptest! {
         let times: Vec<u64> = steps.iter().map(|step| { ms += step; ms }).collect();
         let text: Vec<String> = times.iter().map(u64::to_string).collect();
         let trace = DeliveryTrace::parse(&text.join("\n")).expect("well-formed");
-        let config = LinkConfig {
-            capacity: Capacity::Trace(Arc::new(trace)),
-            limit: Limit::Unlimited,
-            delay: Duration::ZERO,
-            loss: LossRate::NONE,
-            seed: 0,
-        };
+        let capacity = Capacity::Trace(Arc::new(trace));
+        let queue = QueueConfig::DropTail(Limit::Unlimited);
+        let config = LinkConfig::new(capacity, queue, Duration::ZERO);
         let offered = vec![(0, 1500); 2 * times.len()];
         let departed: Vec<u64> = run(&config, &offered, &[])
             .delivered
@@ -216,16 +233,16 @@ proptest! {
     #[test]
     fn the_queue_never_exceeds_its_limit(mut config in config(), offered in offered()) {
         for limit in [Limit::Packets(7), Limit::Bytes(9_000)] {
-            config.limit = limit;
+            config.queue = QueueConfig::DropTail(limit);
             let mut link = Link::new(&config);
             let mut now = Time::ZERO;
             for &(gap, size) in &offered {
                 now = now + Duration::from_nanos(gap);
                 let before = (link.queued_packets() as u64, link.queued_bytes());
-                let full = matches!(
-                    link.enqueue(now, size, ()),
-                    Verdict::Dropped { reason: DropReason::QueueFull, .. }
-                );
+                link.enqueue(now, Numbered { number: 0, size_bytes: size });
+                let full = link
+                    .drain_dropped()
+                    .any(|dropped| dropped.reason == DropReason::QueueFull);
                 match limit {
                     Limit::Packets(max) => {
                         prop_assert!(link.queued_packets() as u64 <= max);
@@ -244,11 +261,13 @@ proptest! {
     #[test]
     fn equal_seeds_lose_the_same_packets_and_the_share_is_as_asked(seed in any::<u64>()) {
         let config = LinkConfig {
-            capacity: Capacity::Unlimited,
-            limit: Limit::Unlimited,
-            delay: Duration::ZERO,
-            loss: LossRate::from_ppb(100_000_000).expect("10 %"),
+            loss: LossConfig::Random(Probability::percent(10)),
             seed,
+            ..LinkConfig::new(
+                Capacity::Unlimited,
+                QueueConfig::DropTail(Limit::Unlimited),
+                Duration::ZERO,
+            )
         };
         let offered = vec![(1, 100); 20_000];
         let first = run(&config, &offered, &[]);
@@ -262,13 +281,8 @@ proptest! {
 #[test]
 fn a_full_queue_delays_by_its_own_length() {
     let rate = Rate::from_bps(12_000_000).expect("not zero");
-    let config = LinkConfig {
-        capacity: Capacity::Rate(rate),
-        limit: Limit::Packets(10),
-        delay: Duration::from_millis(5),
-        loss: LossRate::NONE,
-        seed: 0,
-    };
+    let queue = QueueConfig::DropTail(Limit::Packets(10));
+    let config = LinkConfig::new(Capacity::Rate(rate), queue, Duration::from_millis(5));
     let outcome = run(&config, &vec![(0, 1500); 20], &[]);
     // One in service at once, ten waiting, each 1 ms behind the one before; nine dropped.
     assert_eq!(outcome.delivered.len(), 11);

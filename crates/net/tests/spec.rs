@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use fairwater_net::{Buffer, Capacity, CapacitySpec, Limit, LinkSpec, LossRate, Rate};
+use fairwater_net::{Buffer, Capacity, CapacitySpec, Limit, LinkSpec, Packet, Probability, Rate};
 use proptest::prelude::*;
 
 fn parse(text: &str) -> LinkSpec {
@@ -38,10 +38,19 @@ fn order_is_free_and_what_is_left_out_has_a_value() {
             capacity: CapacitySpec::Rate(Rate::from_bps(96_000_000).expect("not zero")),
             rtt: Duration::from_millis(20),
             buffer: Buffer::MilliBdp(1000),
-            loss: LossRate::from_ppb(100_000).expect("1e-4"),
+            loss: Probability::from_ppb(100_000).expect("1e-4"),
             seed: 7,
         }
     );
+}
+
+/// An acknowledgement.
+struct Small;
+
+impl Packet for Small {
+    fn size_bytes(&self) -> u32 {
+        40
+    }
 }
 
 #[test]
@@ -49,10 +58,10 @@ fn the_rtt_is_split_between_the_directions() {
     let spec = parse("1gbit 20.001ms 10pkt");
     let mut there = spec.forward(&Capacity::Unlimited);
     let mut back = spec.reverse();
-    let _ = there.enqueue(fairwater_net::Time::ZERO, 1500, ());
-    let _ = back.enqueue(fairwater_net::Time::ZERO, 40, ());
+    there.enqueue(fairwater_net::Time::ZERO, Small);
+    back.enqueue(fairwater_net::Time::ZERO, Small);
     let due =
-        |link: &fairwater_net::Link<()>| link.next_departure().expect("one packet").as_nanos();
+        |link: &fairwater_net::Link<Small>| link.next_departure().expect("one packet").as_nanos();
     assert_eq!(due(&there) + due(&back), 20_001_000);
     assert_eq!(due(&there).abs_diff(due(&back)), 0);
 }
@@ -139,7 +148,7 @@ proptest! {
             capacity,
             rtt: Duration::from_nanos(rtt_ns),
             buffer,
-            loss: LossRate::from_ppb(ppb).expect("at most a billion"),
+            loss: Probability::from_ppb(ppb).expect("at most a billion"),
             seed,
         };
         // A buffer of less than a packet is refused; it is not what is asked here.

@@ -10,7 +10,10 @@ use std::time::Duration;
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
-use crate::{Capacity, DeliveryTrace, Limit, Link, LinkConfig, LossRate, Rate};
+use crate::{
+    Capacity, DeliveryTrace, Limit, Link, LinkConfig, LossConfig, Packet, Probability, QueueConfig,
+    Rate,
+};
 use decimal::Decimal;
 
 /// A path with one bottleneck, such as `48mbit 20ms 1bdp loss=0.01% seed=7`.
@@ -35,7 +38,7 @@ pub struct LinkSpec {
     /// The queue before the bottleneck.
     pub buffer: Buffer,
     /// Random loss towards the receiver.
-    pub loss: LossRate,
+    pub loss: Probability,
     /// Seed of the loss.
     pub seed: u64,
 }
@@ -98,25 +101,20 @@ impl LinkSpec {
     }
 
     /// The direction with the bottleneck, from sender to receiver.
-    pub fn forward<P>(&self, capacity: &Capacity) -> Link<P> {
+    pub fn forward<P: Packet>(&self, capacity: &Capacity) -> Link<P> {
+        let queue = QueueConfig::DropTail(self.limit(capacity));
         Link::new(&LinkConfig {
-            capacity: capacity.clone(),
-            limit: self.limit(capacity),
-            delay: self.rtt / 2,
-            loss: self.loss,
+            loss: LossConfig::Random(self.loss),
             seed: self.seed,
+            ..LinkConfig::new(capacity.clone(), queue, self.rtt / 2)
         })
     }
 
     /// The direction of the acknowledgements: nothing but the other half of the delay.
-    pub fn reverse<P>(&self) -> Link<P> {
-        Link::new(&LinkConfig {
-            capacity: Capacity::Unlimited,
-            limit: Limit::Unlimited,
-            delay: self.rtt - self.rtt / 2,
-            loss: LossRate::NONE,
-            seed: self.seed,
-        })
+    pub fn reverse<P: Packet>(&self) -> Link<P> {
+        let queue = QueueConfig::DropTail(Limit::Unlimited);
+        let delay = self.rtt - self.rtt / 2;
+        Link::new(&LinkConfig::new(Capacity::Unlimited, queue, delay))
     }
 }
 
@@ -134,7 +132,7 @@ impl FromStr for LinkSpec {
 impl fmt::Display for LinkSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} {}", self.capacity, Rtt(self.rtt), self.buffer)?;
-        if self.loss != LossRate::NONE {
+        if self.loss != Probability::NEVER {
             write!(f, " loss={}%", Decimal(self.loss.ppb().into(), 7))?;
         }
         if self.seed != parse::DEFAULT_SEED {

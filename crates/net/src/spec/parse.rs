@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::decimal::scaled;
 use super::{Buffer, CapacitySpec, LinkSpec, MIN_BUFFER_BYTES, Problem};
-use crate::{LossRate, Rate};
+use crate::{Probability, Rate};
 
 pub(super) const DEFAULT_SEED: u64 = 1;
 
@@ -22,7 +22,7 @@ enum Word {
     Capacity(CapacitySpec),
     Rtt(Duration),
     Buffer(Buffer),
-    Loss(LossRate),
+    Loss(Probability),
     Seed(u64),
 }
 
@@ -87,7 +87,7 @@ pub(super) fn link_spec(text: &str) -> Result<LinkSpec, Vec<Problem>> {
         buffer: buffer
             .said
             .map_or(Buffer::MilliBdp(1000), |said| said.value),
-        loss: loss.said.map_or(LossRate::NONE, |said| said.value),
+        loss: loss.said.map_or(Probability::NEVER, |said| said.value),
         seed: seed.said.map_or(DEFAULT_SEED, |said| said.value),
     });
     problems.extend(
@@ -187,7 +187,7 @@ fn word(word: &str) -> Result<Word, Wrong> {
         return percentage
             .strip_suffix('%')
             .and_then(|number| scaled(number, 7))
-            .and_then(|ppb| LossRate::from_ppb(u32::try_from(ppb).ok()?))
+            .and_then(|ppb| Probability::from_ppb(u32::try_from(ppb).ok()?))
             .map(Word::Loss)
             .ok_or_else(|| wrong(None, "a loss", LOSS));
     }

@@ -1,0 +1,103 @@
+//! Packets between the bottleneck and the other end.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BinaryHeap, VecDeque};
+
+use crate::{Delivered, Time};
+
+/// Packets in the order they are due; of equals, the first to leave first.
+#[derive(Debug)]
+pub(crate) struct Flight<P> {
+    /// Those that no packet due later has left before.
+    in_order: VecDeque<Numbered<P>>,
+    /// Those that overtake: few or none.
+    overtaking: BinaryHeap<Reverse<Numbered<P>>>,
+    departures: u64,
+}
+
+#[derive(Debug)]
+struct Numbered<P> {
+    number: u64,
+    delivered: Delivered<P>,
+}
+
+impl<P> Numbered<P> {
+    fn key(&self) -> (Time, u64) {
+        (self.delivered.passage.due, self.number)
+    }
+}
+
+impl<P> PartialEq for Numbered<P> {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl<P> Eq for Numbered<P> {}
+
+impl<P> PartialOrd for Numbered<P> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<P> Ord for Numbered<P> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+impl<P> Flight<P> {
+    pub(crate) const fn new() -> Self {
+        Flight {
+            in_order: VecDeque::new(),
+            overtaking: BinaryHeap::new(),
+            departures: 0,
+        }
+    }
+
+    /// A packet leaves the bottleneck.
+    pub(crate) fn take_off(&mut self, delivered: Delivered<P>) {
+        let packet = Numbered {
+            number: self.departures,
+            delivered,
+        };
+        self.departures += 1;
+        match self.in_order.back() {
+            Some(last) if *last > packet => self.overtaking.push(Reverse(packet)),
+            _ => self.in_order.push_back(packet),
+        }
+    }
+
+    /// Takes the next packet, if it is due by `now`.
+    pub(crate) fn land(&mut self, now: Time) -> Option<Delivered<P>> {
+        if self.next_due()? > now {
+            return None;
+        }
+        let overtakes = match (self.in_order.front(), self.overtaking.peek()) {
+            (Some(first), Some(Reverse(other))) => other < first,
+            (first, _) => first.is_none(),
+        };
+        if overtakes {
+            self.overtaking
+                .pop()
+                .map(|Reverse(packet)| packet.delivered)
+        } else {
+            self.in_order.pop_front().map(|packet| packet.delivered)
+        }
+    }
+
+    /// When the next packet is due.
+    pub(crate) fn next_due(&self) -> Option<Time> {
+        let first = self.in_order.front().map(|packet| packet.key().0);
+        match self.overtaking.peek() {
+            None => first,
+            Some(Reverse(other)) => Some(first.map_or(other.key().0, |due| due.min(other.key().0))),
+        }
+    }
+
+    /// Packets on their way.
+    pub(crate) fn len(&self) -> usize {
+        self.in_order.len() + self.overtaking.len()
+    }
+}

@@ -1,0 +1,70 @@
+//! First in, first out.
+
+use std::collections::VecDeque;
+
+use super::{DropReason, Held, Limit, Sink};
+use crate::{Packet, Time};
+
+/// Packets in the order they came: what every discipline keeps them in.
+#[derive(Debug)]
+pub(super) struct Fifo<P> {
+    waiting: VecDeque<Held<P>>,
+    bytes: u64,
+}
+
+impl<P> Fifo<P> {
+    pub(super) const fn new() -> Self {
+        Fifo {
+            waiting: VecDeque::new(),
+            bytes: 0,
+        }
+    }
+
+    pub(super) fn push(&mut self, held: Held<P>) {
+        self.bytes += u64::from(held.size_bytes);
+        self.waiting.push_back(held);
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Held<P>> {
+        let held = self.waiting.pop_front()?;
+        self.bytes -= u64::from(held.size_bytes);
+        Some(held)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether a packet of `size_bytes` still fits.
+    pub(super) fn has_room(&self, limit: Limit, size_bytes: u32) -> bool {
+        limit.holds(self.waiting.len() + 1, self.bytes + u64::from(size_bytes))
+    }
+}
+
+/// First in, first out; what does not fit is dropped on arrival.
+#[derive(Debug)]
+pub(super) struct DropTail<P> {
+    limit: Limit,
+    pub(super) fifo: Fifo<P>,
+}
+
+impl<P: Packet> DropTail<P> {
+    pub(super) fn new(limit: Limit) -> Self {
+        DropTail {
+            limit,
+            fifo: Fifo::new(),
+        }
+    }
+
+    pub(super) fn enqueue(&mut self, now: Time, held: Held<P>, sink: &mut Sink<P>) {
+        if self.fifo.has_room(self.limit, held.size_bytes) {
+            self.fifo.push(held);
+        } else {
+            sink.drop(now, DropReason::QueueFull, held);
+        }
+    }
+}
