@@ -14,8 +14,17 @@ pub(super) struct Desk<'a> {
     peer: &'a mut Peer,
     dialect: Dialect,
     slot: u32,
-    /// Why the flow cannot have what was asked for, and for the first time of which program.
-    trouble: Option<(Option<u32>, String)>,
+    trouble: Option<Trouble>,
+}
+
+/// A flow cannot have what its algorithm wants.
+#[derive(Debug)]
+pub(super) struct Trouble {
+    /// Where in the catalogue the program is that the peer turned out not to be able to run, if
+    /// nobody was told of it before.
+    pub(super) program: Option<u32>,
+    /// As one clause.
+    pub(super) why: String,
 }
 
 impl<'a> Desk<'a> {
@@ -38,7 +47,7 @@ impl<'a> Desk<'a> {
     }
 
     #[inline]
-    pub(super) fn into_trouble(self) -> Option<(Option<u32>, String)> {
+    pub(super) fn into_trouble(self) -> Option<Trouble> {
         self.trouble
     }
 
@@ -57,7 +66,10 @@ impl<'a> Desk<'a> {
         };
         if let Some(why) = why {
             *state = Installed::Refused;
-            self.trouble = Some((Some(place), why.clone()));
+            self.trouble = Some(Trouble {
+                program: Some(place),
+                why: why.clone(),
+            });
             return Err(why);
         }
         *state = Installed::Yes;
@@ -150,7 +162,7 @@ impl CommandSink for Desk<'_> {
             };
             let place = self.catalogue.place(tenant.algorithm, index);
             if let Err(why) = self.install(place) {
-                self.trouble.get_or_insert((None, why));
+                self.trouble.get_or_insert(Trouble { program: None, why });
                 return;
             }
         }

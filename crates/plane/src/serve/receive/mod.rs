@@ -1,0 +1,154 @@
+//! What a peer's messages do, by what they are about.
+
+mod flows;
+mod introduction;
+mod refusals;
+mod reports;
+
+use fairwater_proto::{Dialect, Malformed, Refusal, RefusalReason, ToPlane};
+
+use reports::Stamp;
+
+use super::desk::Desk;
+use super::peer::Peer;
+use super::service::Shared;
+use crate::{Command, CommandSink, Event, FlowId};
+
+/// How and when a message came.
+#[derive(Debug, Clone, Copy)]
+struct Arrival {
+    dialect: Dialect,
+    /// By the plane's clock.
+    now_us: u64,
+}
+
+/// Why a message is refused.
+struct Refused {
+    reason: RefusalReason,
+    flow: Option<FlowId>,
+    program: u32,
+}
+
+impl Refused {
+    fn flow(reason: RefusalReason, flow: FlowId) -> Self {
+        Self {
+            reason,
+            flow: Some(flow),
+            program: 0,
+        }
+    }
+
+    fn program(reason: RefusalReason, flow: FlowId, program: u32) -> Self {
+        Self {
+            reason,
+            flow: Some(flow),
+            program,
+        }
+    }
+}
+
+impl Shared {
+    /// Every message of a packet, the good ones among bad ones too.
+    pub(super) fn packet(&mut self, peer: &mut Peer, packet: &[u8], now_us: u64) {
+        self.statistics.packets += 1;
+        peer.heard_us = now_us;
+        let dialect = match (&peer.met, peer.dialect) {
+            (Some(_), Some(dialect)) => dialect,
+            _ => match Dialect::of(packet) {
+                Some(dialect) => *peer.dialect.insert(dialect),
+                None => return self.statistics.refuse(RefusalReason::Malformed),
+            },
+        };
+        let arrival = Arrival { dialect, now_us };
+        for message in dialect.to_plane(packet) {
+            match message {
+                Ok(message) => self.message(peer, arrival, &message),
+                Err(malformed) => self.malformed(peer, malformed),
+            }
+        }
+    }
+
+    fn malformed(&mut self, peer: &mut Peer, malformed: Malformed) {
+        self.refuse(
+            peer,
+            malformed.message,
+            &Refused {
+                reason: malformed.reason(),
+                flow: None,
+                program: 0,
+            },
+        );
+    }
+
+    fn refuse(&mut self, peer: &mut Peer, message: u8, refused: &Refused) {
+        self.statistics.refuse(refused.reason);
+        if peer.dialect == Some(Dialect::Own) {
+            let refusal = Refusal {
+                message,
+                reason: refused.reason,
+                flow: refused.flow,
+                program: refused.program,
+            };
+            peer.outgoing.refuse(refusal, &mut self.statistics);
+        }
+    }
+
+    fn message(&mut self, peer: &mut Peer, arrival: Arrival, message: &ToPlane<'_>) {
+        let done = match *message {
+            ToPlane::Reported {
+                flow,
+                program,
+                time_us,
+                cwnd,
+                rate,
+                fields,
+            } => {
+                let stamp = Stamp {
+                    time_us: time_us.unwrap_or(arrival.now_us),
+                    cwnd,
+                    rate,
+                };
+                self.reported(peer, arrival, (flow, program), stamp, fields)
+            }
+            ToPlane::Hello(hello) => {
+                self.hello(peer, arrival, &hello, false);
+                Ok(())
+            }
+            ToPlane::Created {
+                flow,
+                algorithm,
+                ref info,
+            } => self.created(peer, arrival, flow, algorithm, info),
+            ToPlane::Resumed {
+                flow,
+                algorithm,
+                ref info,
+            } => self.resumed(peer, arrival, flow, algorithm, info),
+            ToPlane::Faulted { flow, fault } => self.faulted(peer, flow, fault),
+            ToPlane::Closed { flow } => self.closed(peer, flow),
+            ToPlane::Refused(refusal) => {
+                self.refused(peer, &refusal);
+                Ok(())
+            }
+        };
+        if let Err(refused) = done {
+            self.refuse(peer, message.kind(), &refused);
+        }
+    }
+
+    /// Hands the plane an event of the slot's flow and takes what comes of it.
+    fn tell(&mut self, peer: &mut Peer, dialect: Dialect, slot: u32, event: Event<'_>) {
+        let mut desk = Desk::new(&self.catalogue, &mut self.statistics, peer, dialect, slot);
+        self.plane.on_event(event, &mut desk);
+        if let Some(trouble) = desk.into_trouble() {
+            self.trouble(peer, dialect, slot, trouble);
+        }
+    }
+}
+
+/// Where commands go that are of no use.
+struct Ignored;
+
+impl CommandSink for Ignored {
+    fn command(&mut self, _: FlowId, _: &Command) {}
+}
