@@ -284,12 +284,12 @@ fn a_withdrawn_flow_goes_on_under_a_program_of_the_planes() {
             .with_rtt_sample_us(9)
     };
     invoke(&mut flow, acked());
-    assert_eq!(flow.cwnd, 14_600 + 1460);
+    assert_eq!(flow.cwnd, 14_600 + MSS);
     std::thread::sleep(Duration::from_millis(110));
     invoke(&mut flow, acked().with_lost_pkts_sample(1));
-    assert_eq!(flow.cwnd, (14_600 + 1460) / 2);
+    assert_eq!(flow.cwnd, (14_600 + MSS) / 2);
     invoke(&mut flow, acked().with_was_timeout(true));
-    assert_eq!(flow.cwnd, 2 * 1460);
+    assert_eq!(flow.cwnd, MSS);
     line.settle(&mut service);
     assert_eq!(service.plane().algorithms()[0].statistics().withdrawn, 1);
 }

@@ -153,13 +153,16 @@ impl<'a> Line<'a> {
     }
 }
 
+/// What every flow says that its segments have, bytes: not the usual size.
+pub(crate) const MSS: u32 = 1200;
+
 pub(crate) fn start<'a>(libccp: &'a Datapath, algorithm: &str) -> Connection<'a, Controls> {
     let controls = Controls {
         cwnd: 14_600,
         rate: 0,
     };
     let info = libccp::FlowInfo::default()
-        .with_mss(1460)
+        .with_mss(MSS)
         .with_init_cwnd(14_600)
         .with_cong_alg(algorithm)
         .unwrap();

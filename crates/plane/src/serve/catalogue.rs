@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fairwater_lang::{Program, binary};
+use fairwater_lang::{Program, Scope, binary};
 use fairwater_proto::Dialect;
 
 use super::libccp::{self, Portable};
@@ -21,8 +21,17 @@ pub(super) struct Catalogue {
     /// Where each algorithm's programs begin.
     begins: Vec<u32>,
     entries: Vec<Entry>,
-    /// What stands for the datapath's own fallback where there is none to withdraw a flow to.
-    fallback: Option<u32>,
+    fallback: Option<Fallback>,
+}
+
+/// What stands for the datapath's own fallback in libccp's dialect, where there is none to withdraw
+/// a flow to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Fallback {
+    /// Where it is.
+    pub(super) place: u32,
+    /// Its variable that is to be the flow's MSS, bytes, as the dialect numbers it.
+    pub(super) segment: Option<u16>,
 }
 
 #[derive(Debug)]
@@ -55,7 +64,11 @@ impl Catalogue {
             }
         }
         if let Some(fallback) = Entry::fallback() {
-            catalogue.fallback = Some(place(catalogue.entries.len()));
+            let segment = fallback.program.variable(Scope::Control, libccp::SEGMENT);
+            catalogue.fallback = Some(Fallback {
+                place: place(catalogue.entries.len()),
+                segment: segment.and_then(|id| fallback.variable(Dialect::Ccp, id.0)),
+            });
             catalogue.entries.push(fallback);
         }
         catalogue
@@ -65,8 +78,7 @@ impl Catalogue {
         self.entries.len()
     }
 
-    /// Where the fallback is.
-    pub(super) fn fallback(&self) -> Option<u32> {
+    pub(super) fn fallback(&self) -> Option<Fallback> {
         self.fallback
     }
 

@@ -87,10 +87,11 @@ impl<'a> Desk<'a> {
         if let Some(bound) = entry.inexpressible(self.dialect) {
             return Some(bound.to_owned());
         }
+        let is_fallback = |place| self.catalogue.fallback().is_some_and(|f| f.place == place);
         let keeps = match self.dialect {
             Dialect::Own => met.max_programs,
             // libccp 1.2 never uses the last entry of its table; one is for the fallback.
-            Dialect::Ccp if Some(place) == self.catalogue.fallback() => met.max_programs - 1,
+            Dialect::Ccp if is_fallback(place) => met.max_programs - 1,
             Dialect::Ccp => met.max_programs.saturating_sub(2),
         };
         (self.peer.installed() >= keeps as usize)
@@ -103,18 +104,23 @@ impl<'a> Desk<'a> {
             Dialect::Own => None,
             Dialect::Ccp => self.catalogue.fallback(),
         };
-        let ready = fallback.filter(|place| self.install(*place).is_ok());
+        let ready = fallback.filter(|fallback| self.install(fallback.place).is_ok());
         let Some(seat) = self.peer.seats.get_mut(self.slot as usize) else {
             return;
         };
-        if let (Some(place), Some(tenant)) = (ready, &mut seat.tenant) {
-            tenant.program = place;
+        let mut mss = 0;
+        if let (Some(fallback), Some(tenant)) = (ready, &mut seat.tenant) {
+            tenant.program = fallback.place;
+            mss = tenant.mss;
         }
         let pending = self.peer.outgoing.pending(self.slot, seat, self.statistics);
         pending.withdraw();
-        if let Some(place) = ready {
+        if let Some(fallback) = ready {
             pending.withdraw = false;
-            pending.switch(place);
+            pending.switch(fallback.place);
+            if let (Some(segment), 1..) = (fallback.segment, mss) {
+                pending.update(segment, mss.into());
+            }
         }
     }
 

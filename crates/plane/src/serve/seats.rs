@@ -22,6 +22,8 @@ pub(super) struct Tenant {
     pub(super) generation: u32,
     /// Where the plane has it.
     pub(super) flow: FlowId,
+    /// Bytes; 0 if the peer said so.
+    pub(super) mss: u32,
     /// The index of its algorithm.
     pub(super) algorithm: u32,
     /// Where in the catalogue the program is that it was last switched to.

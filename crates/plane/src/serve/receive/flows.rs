@@ -88,6 +88,7 @@ impl Shared {
             seat.tenant = Some(Tenant {
                 generation: flow.generation,
                 flow: place,
+                mss: info.mss,
                 algorithm,
                 program: self.catalogue.place(algorithm, 0),
             });
