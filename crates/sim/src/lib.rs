@@ -4,6 +4,7 @@
 //! for bit, on every machine.
 
 mod config;
+pub mod native;
 mod outcome;
 pub mod tcp;
 

@@ -1,8 +1,25 @@
 //! TCP, sans-IO: segments and the time go in, segments, signals and timers come out.
 //!
-//! Sequence numbers are 64-bit offsets of the stream: nothing wraps. Neither side knows what a
-//! congestion control is: the sender says what it measured and is told cwnd and
-//! rate.
+//! Sequence numbers are 64-bit offsets of the stream: nothing wraps. SYN takes none, FIN takes the
+//! one after the last byte. Neither side knows what a congestion control is: the sender says what
+//! it measured and is told cwnd and rate.
+//!
+//! After each event the caller takes the [`Invocation`], if there is one, to the governor and its
+//! answer to [`Sender::set_controls`]; then it polls for segments until there are no more.
+
+mod invocation;
+mod pacing;
+mod rack;
+mod rate;
+mod reassembly;
+mod receiver;
+mod rtt;
+mod scoreboard;
+mod sender;
+
+pub use invocation::{Cause, Controls, Invocation, State};
+pub use receiver::Receiver;
+pub use sender::{Counters, Sender};
 
 use fairwater_net::Time;
 use smallvec::SmallVec;
@@ -17,7 +34,7 @@ pub struct Block {
 }
 
 /// What travels between the two sides: one IP packet.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Segment {
     /// Opens the connection.
     pub syn: bool,
@@ -35,6 +52,8 @@ pub struct Segment {
     pub window: u64,
     /// The sender's clock (RFC 7323), and on the way back the clock that is echoed.
     pub timestamp: Time,
+    /// A queue may mark it instead of dropping it: ECT(0) is set (RFC 3168 §5).
+    pub ect: bool,
     /// Congestion experienced is echoed (RFC 3168 §6.1).
     pub ece: bool,
     /// The sender has reduced its window (RFC 3168 §6.1).
@@ -43,4 +62,12 @@ pub struct Segment {
     pub ce_packets: u64,
     /// See `ce_packets`.
     pub ce_bytes: u64,
+}
+
+impl Segment {
+    /// The offset after this segment, FIN included.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.seq + u64::from(self.len) + u64::from(self.fin)
+    }
 }

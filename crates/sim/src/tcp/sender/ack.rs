@@ -1,0 +1,269 @@
+//! What an acknowledgement brings.
+
+use fairwater_lang::Signal;
+use fairwater_net::Time;
+
+use super::{Event, Sender};
+use crate::Ecn;
+use crate::tcp::rack::Rack;
+use crate::tcp::rate::Newest;
+use crate::tcp::scoreboard::Sent;
+use crate::tcp::{Block, Cause, Segment};
+
+/// An ACK, once the scoreboard has taken it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ack {
+    pub(super) now: u64,
+    /// The cumulative acknowledgement advanced.
+    pub(super) advanced: bool,
+    /// Something was acknowledged selectively for the first time.
+    pub(super) sacked: bool,
+    /// It said nothing new of the window either (RFC 5681 §2).
+    pub(super) duplicate: bool,
+    /// It echoes a mark.
+    pub(super) echo: bool,
+    /// The echoed clock, ns.
+    pub(super) timestamp: u64,
+}
+
+/// What one ACK delivers.
+#[derive(Debug, Default)]
+struct Delivery {
+    acked: u64,
+    sacked: u64,
+    /// Something sent again was acknowledged in order: by Karn's rule its time tells nothing.
+    again: bool,
+    newest: Newest,
+    /// When the first and the last were sent that were acknowledged in order, and sent once, ns.
+    in_order: Option<(u64, u64)>,
+    /// The same of those acknowledged selectively.
+    selectively: Option<(u64, u64)>,
+    reordered: bool,
+}
+
+impl Delivery {
+    #[inline]
+    fn take(
+        &mut self,
+        sent: &Sent,
+        in_order: bool,
+        forward: u64,
+        ack: (u64, u64),
+        rack: &mut Rack,
+    ) {
+        let (now, min_rtt) = ack;
+        if in_order && sent.ever_resent {
+            self.again = true;
+        }
+        if sent.sacked {
+            return;
+        }
+        self.newest.consider(sent.order, sent.at, sent.stamp);
+        rack.on_delivered(now, sent, min_rtt);
+        if in_order {
+            self.acked += 1;
+        } else {
+            self.sacked += 1;
+        }
+        if sent.ever_resent {
+            return;
+        }
+        self.reordered |= sent.end() <= forward;
+        let times = if in_order {
+            &mut self.in_order
+        } else {
+            &mut self.selectively
+        };
+        *times = Some((times.map_or(sent.at, |(first, _)| first), sent.at));
+    }
+}
+
+impl Sender {
+    /// A segment of the receiver arrived.
+    pub fn on_segment(&mut self, now: Time, segment: &Segment) {
+        let now = now.as_nanos();
+        if segment.syn {
+            self.establish(now, segment);
+            return;
+        }
+        // RFC 9293 §3.10.7.4: what acknowledges what was never sent says nothing.
+        if !self.established || segment.ack > self.next {
+            return;
+        }
+        let edge = segment.ack.saturating_add(segment.window);
+        let window_moved = edge > self.edge;
+        self.edge = self.edge.max(edge);
+
+        let (duplicate, blocks) = split(segment);
+        let duplicates = duplicate.map_or(0, |block| self.take_duplicate(block, segment));
+        let out = self.scoreboard.out() > 0;
+        let forward = self.scoreboard.forward();
+        let min_rtt = self.rtt.min();
+        let mut delivery = Delivery::default();
+        let rack = &mut self.rack;
+        if self.sack && !blocks.is_empty() {
+            self.scoreboard.acknowledge_selectively(blocks, |sent| {
+                delivery.take(sent, false, forward, (now, min_rtt), rack);
+            });
+        }
+        let advanced = segment.ack > self.acked;
+        if advanced {
+            self.scoreboard.acknowledge(segment.ack, |sent| {
+                delivery.take(sent, true, forward, (now, min_rtt), rack);
+            });
+            self.acked = segment.ack;
+            self.timers.backoff = 0;
+        }
+        if delivery.reordered && self.sack {
+            self.rack.on_reordering();
+        }
+        let mut delivered = delivery.acked + delivery.sacked + duplicates;
+        let ack_is_duplicate = segment.ack == self.acked && !advanced && !window_moved && out;
+        if !self.sack {
+            let known = self.scoreboard.sacked();
+            if advanced {
+                delivered = delivered.saturating_sub(known).max(1);
+            } else if ack_is_duplicate {
+                delivered += 1;
+            }
+        }
+        self.rate.count(delivered);
+        let echo = self.count_marks(segment, delivered);
+        let rtt = self.take_rtt(now, advanced, segment, &delivery);
+        let ack = Ack {
+            now,
+            advanced,
+            sacked: delivery.sacked > 0,
+            duplicate: ack_is_duplicate,
+            echo,
+            timestamp: segment.timestamp.as_nanos(),
+        };
+        self.respond_to_probe(&ack, duplicates > 0);
+        self.respond(&ack);
+        if advanced {
+            self.restart_timers(now);
+        }
+        let sample = self
+            .rate
+            .on_ack(now, &delivery.newest, delivered > 0, self.rtt.min());
+        if let Some(sample) = sample {
+            let bytes = u128::from(sample.delivered) * u128::from(self.mss) * 1_000_000_000;
+            let mut set = |signal: Signal, ns: u64| {
+                if ns > 0 {
+                    let rate = u64::try_from(bytes / u128::from(ns)).unwrap_or(u64::MAX);
+                    self.signals[signal as usize] = rate;
+                }
+            };
+            set(Signal::RateIncoming, sample.ack_ns);
+            set(Signal::RateOutgoing, sample.send_ns);
+        }
+        // Linux asks no congestion control about an ACK that is older than another, or that
+        // came when nothing was out.
+        if out && segment.ack >= self.acked {
+            let undone = self.take_undone();
+            self.event = Some(Event {
+                cause: Cause::Ack,
+                at: now,
+                delivered,
+                advanced,
+                undone,
+                rtt_ns: rtt,
+            });
+        }
+    }
+
+    /// The receiver's SYN. RFC 5681 §3.1: if more than one SYN was needed, the path is such that
+    /// one segment is enough to begin with.
+    fn establish(&mut self, now: u64, segment: &Segment) {
+        if self.established {
+            return;
+        }
+        self.established = true;
+        self.handshake.due = false;
+        self.restart_timers(now);
+        self.timers.backoff = 0;
+        self.edge = segment.ack.saturating_add(segment.window);
+        let rtt = now.saturating_sub(segment.timestamp.as_nanos());
+        self.rtt.observe(rtt);
+        self.rtt.sample(rtt, 0, 0);
+        self.signals[Signal::RttSampleUs as usize] = rtt / 1_000;
+        if self.handshake.sent > 2 {
+            self.cwnd = self.mss;
+        }
+        self.last_sent = now;
+    }
+
+    /// A duplicate that the receiver reports (RFC 2883): how many segments it was.
+    fn take_duplicate(&mut self, block: Block, segment: &Segment) -> u64 {
+        let segments = (block.end - block.start).div_ceil(self.mss);
+        if self.counters.retransmissions == 0 {
+            // The network duplicated it.
+            return 0;
+        }
+        self.note_duplicate(block.end, segments);
+        let acked = self.acked.max(segment.ack.min(self.next));
+        self.rack.on_spurious_retransmission(acked, self.next);
+        segments
+    }
+
+    /// Whether this ACK echoes marks. All that it delivers is taken for marked, as in Linux, but
+    /// where the receiver counts.
+    fn count_marks(&mut self, segment: &Segment, delivered: u64) -> bool {
+        match self.ecn {
+            Ecn::Off => false,
+            Ecn::Classic | Ecn::Dctcp => {
+                if segment.ece {
+                    self.marked += delivered;
+                }
+                segment.ece
+            }
+            Ecn::Accurate => {
+                let new = segment.ce_packets.saturating_sub(self.ce_seen);
+                self.ce_seen += new;
+                self.marked += new;
+                new > 0
+            }
+        }
+    }
+
+    /// The RTT that the ACK tells, ns. The smoothed one is of the first segment that it
+    /// acknowledges, delay of the ACK included; the governor's is of the last.
+    fn take_rtt(
+        &mut self,
+        now: u64,
+        advanced: bool,
+        segment: &Segment,
+        delivery: &Delivery,
+    ) -> Option<u64> {
+        let since = |at: u64| now.saturating_sub(at);
+        let in_order = delivery.in_order.filter(|_| !delivery.again);
+        let (first, last) = match (in_order, delivery.selectively) {
+            (Some((first, _)), Some((_, last))) => (first, last),
+            (Some(times), None) | (None, Some(times)) => times,
+            // RFC 7323 §4.1: the echoed clock tells which transmission arrived.
+            (None, None) if advanced => {
+                let at = segment.timestamp.as_nanos();
+                (at, at)
+            }
+            (None, None) => return None,
+        };
+        self.rtt.observe(since(last));
+        self.rtt.sample(since(first), self.acked, self.next);
+        Some(since(last))
+    }
+}
+
+/// A report of a duplicate, if the first block is one (RFC 2883 §4), and the other blocks.
+fn split(segment: &Segment) -> (Option<Block>, &[Block]) {
+    match segment.sack.as_slice() {
+        [first, rest @ ..]
+            if first.end <= segment.ack
+                || rest
+                    .first()
+                    .is_some_and(|b| b.start <= first.start && first.end <= b.end) =>
+        {
+            (Some(*first), rest)
+        }
+        all => (None, all),
+    }
+}

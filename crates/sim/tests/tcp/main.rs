@@ -1,0 +1,6 @@
+//! The TCP sender and receiver, held to the RFCs at their public seams.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod transfer;
+mod wire;
