@@ -31,6 +31,7 @@ mod packet;
 mod probability;
 mod queue;
 mod rate;
+mod schedule;
 mod service;
 mod spec;
 mod time;
@@ -41,8 +42,12 @@ pub use link::{Counters, Delivered, Link, LinkConfig, Passage};
 pub use loss::{GilbertElliott, Loss, LossConfig};
 pub use packet::{Ecn, Packet};
 pub use probability::Probability;
-pub use queue::{DropReason, Dropped, Held, Limit, Queue, QueueConfig, Sink, StepConfig};
+pub use queue::{
+    CoDelConfig, DropReason, Dropped, DrrConfig, FqCoDelConfig, Held, Limit, PieConfig, Queue,
+    QueueConfig, RedConfig, SfqConfig, Sink, StepConfig,
+};
 pub use rate::Rate;
+pub use schedule::{RateSchedule, ScheduleError, ScheduleProblem};
 pub use service::Capacity;
 pub use spec::{Buffer, CapacitySpec, LinkSpec, LinkSpecError, Problem};
 pub use time::Time;

@@ -67,4 +67,9 @@ impl Draws {
     pub(crate) fn up_to(&mut self, max: u64) -> u64 {
         self.0.random_range(0..=max)
     }
+
+    /// Evenly from 0, included, to 1, not included: a multiple of 2⁻⁵³.
+    pub(crate) fn unit(&mut self) -> f64 {
+        (self.0.random::<u64>() >> 11) as f64 / (1u64 << 53) as f64
+    }
 }

@@ -25,6 +25,9 @@ impl Rate {
 
     /// The time `bytes` take at this rate, rounded up to a nanosecond.
     pub fn time_for(self, bytes: u64) -> Duration {
+        if let Some(work) = bytes.checked_mul(8_000_000_000) {
+            return Duration::from_nanos(work.div_ceil(self.0));
+        }
         let bits_ns = u128::from(bytes) * 8 * 1_000_000_000;
         let ns = bits_ns.div_ceil(u128::from(self.0));
         Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))

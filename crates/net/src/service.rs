@@ -2,13 +2,23 @@
 
 use std::sync::Arc;
 
-use crate::{DeliveryTrace, OPPORTUNITY_BYTES, Rate, Time};
+use crate::{DeliveryTrace, OPPORTUNITY_BYTES, Rate, RateSchedule, Time};
 
 /// What a link can carry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Capacity {
     /// A constant rate.
     Rate(Rate),
+    /// A token bucket, as tc-tbf(8): a packet passes at once while there are tokens for it, and
+    /// waits for them otherwise. One larger than the bucket passes when that is full.
+    TokenBucket {
+        /// How fast the bucket fills.
+        rate: Rate,
+        /// How much it holds; it is full at first.
+        burst_bytes: u64,
+    },
+    /// A rate that changes; a packet being sent goes on at the new rate.
+    Schedule(Arc<RateSchedule>),
     /// The opportunities of a trace.
     Trace(Arc<DeliveryTrace>),
     /// Each packet passes at once.
@@ -16,19 +26,25 @@ pub enum Capacity {
 }
 
 impl Capacity {
-    /// The rate that bandwidth-delay products are reckoned with: a trace's is its mean.
-    pub fn mean_rate(&self) -> Option<Rate> {
+    /// The rate that bandwidth-delay products are reckoned with: a trace's is its mean, a
+    /// schedule's its greatest.
+    pub fn nominal_rate(&self) -> Option<Rate> {
         match self {
-            Capacity::Rate(rate) => Some(*rate),
+            Capacity::Rate(rate) | Capacity::TokenBucket { rate, .. } => Some(*rate),
+            Capacity::Schedule(schedule) => Some(schedule.greatest()),
             Capacity::Trace(trace) => Some(trace.mean_rate()),
             Capacity::Unlimited => None,
         }
     }
 
-    /// Bytes that could pass in `[from, to)`; `None` when unlimited.
+    /// Bytes that could pass in `[from, to)`, what a token bucket has saved before not counted;
+    /// `None` when unlimited.
     pub fn bytes_between(&self, from: Time, to: Time) -> Option<u64> {
         match self {
-            Capacity::Rate(rate) => Some(rate.bytes_in(to.since(from))),
+            Capacity::Rate(rate) | Capacity::TokenBucket { rate, .. } => {
+                Some(rate.bytes_in(to.since(from)))
+            }
+            Capacity::Schedule(schedule) => Some(schedule.bytes_between(from, to)),
             Capacity::Trace(trace) => Some(trace.bytes_between(from, to)),
             Capacity::Unlimited => None,
         }
@@ -44,6 +60,21 @@ pub(crate) enum Server {
         rate: Rate,
         free_at: Time,
         /// By how much `free_at` was rounded up, in bits × ns/s, so that rounding does not add up.
+        ahead: u64,
+    },
+    /// What passed since the bucket was last full says what is in it.
+    TokenBucket {
+        rate: Rate,
+        burst_bytes: u64,
+        full_at: Time,
+        passed_bytes: u64,
+        free_at: Time,
+    },
+    /// As `Rate`; `step` is the schedule's at `free_at`.
+    Schedule {
+        schedule: Arc<RateSchedule>,
+        step: usize,
+        free_at: Time,
         ahead: u64,
     },
     /// A packet's first byte passes at an opportunity, its last byte at the same or a later one.
@@ -65,6 +96,19 @@ impl Server {
                 free_at: Time::ZERO,
                 ahead: 0,
             },
+            Capacity::TokenBucket { rate, burst_bytes } => Server::TokenBucket {
+                rate: *rate,
+                burst_bytes: *burst_bytes,
+                full_at: Time::ZERO,
+                passed_bytes: 0,
+                free_at: Time::ZERO,
+            },
+            Capacity::Schedule(schedule) => Server::Schedule {
+                schedule: Arc::clone(schedule),
+                step: 0,
+                free_at: Time::ZERO,
+                ahead: 0,
+            },
             Capacity::Trace(trace) => Server::Trace {
                 trace: Arc::clone(trace),
                 opportunity: 0,
@@ -77,7 +121,9 @@ impl Server {
     /// When service of a packet that waits since `ready` starts, whichever it is.
     pub(crate) fn next_start(&mut self, ready: Time) -> Time {
         match self {
-            Server::Rate { free_at, .. } => ready.max(*free_at),
+            Server::Rate { free_at, .. }
+            | Server::TokenBucket { free_at, .. }
+            | Server::Schedule { free_at, .. } => ready.max(*free_at),
             Server::Trace {
                 trace,
                 opportunity,
@@ -111,6 +157,34 @@ impl Server {
                 let (took_ns, rounded) = rate.time_for_exactly(size_bytes, *ahead);
                 *ahead = rounded;
                 *free_at = start.plus_nanos(took_ns);
+                *free_at
+            }
+            Server::TokenBucket {
+                rate,
+                burst_bytes,
+                full_at,
+                passed_bytes,
+                free_at,
+            } => {
+                if start >= *full_at + rate.time_for(*passed_bytes) {
+                    (*full_at, *passed_bytes) = (start, 0);
+                }
+                let size = u64::from(size_bytes);
+                let missing = (*passed_bytes + size.min(*burst_bytes)).saturating_sub(*burst_bytes);
+                *free_at = start.max(*full_at + rate.time_for(missing));
+                *passed_bytes += size;
+                *free_at
+            }
+            Server::Schedule {
+                schedule,
+                step,
+                free_at,
+                ahead,
+            } => {
+                if start > *free_at {
+                    *ahead = 0;
+                }
+                (*free_at, *ahead) = schedule.end_of_service(start, size_bytes, *ahead, step);
                 *free_at
             }
             Server::Trace {

@@ -31,6 +31,17 @@ impl<P> Fifo<P> {
         Some(held)
     }
 
+    pub(super) fn pop_back(&mut self) -> Option<Held<P>> {
+        let held = self.waiting.pop_back()?;
+        self.bytes -= u64::from(held.size_bytes);
+        Some(held)
+    }
+
+    /// Bytes of the packet at the head; 0 of none.
+    pub(super) fn head_bytes(&self) -> u32 {
+        self.waiting.front().map_or(0, |held| held.size_bytes)
+    }
+
     pub(super) fn len(&self) -> usize {
         self.waiting.len()
     }

@@ -1,13 +1,36 @@
 //! Queue disciplines: one file each. What packets they drop or mark, and when, is decided by the
 //! packets and the times alone; every chance is drawn from a seed.
 
+mod codel;
 mod drop_tail;
+mod drr;
+mod flows;
+mod fq_codel;
+mod pie;
+mod priority;
+mod red;
+mod sfq;
 mod step;
 
-use drop_tail::DropTail;
-use step::Step;
+pub use codel::CoDelConfig;
+pub use drr::DrrConfig;
+pub use fq_codel::FqCoDelConfig;
+pub use pie::PieConfig;
+pub use red::RedConfig;
+pub use sfq::SfqConfig;
 pub use step::StepConfig;
 
+use codel::CoDel;
+use drop_tail::DropTail;
+use drr::Drr;
+use fq_codel::FqCoDel;
+use pie::Pie;
+use priority::Priority;
+use red::Red;
+use sfq::Sfq;
+use step::Step;
+
+use crate::probability::Draws;
 use crate::{Packet, Time, packet};
 
 /// How much a queue holds. The packet being sent has left the queue and does not count.
@@ -39,6 +62,21 @@ pub enum QueueConfig {
     DropTail(Limit),
     /// Drop-tail that marks above a threshold.
     Step(StepConfig),
+    /// Random early detection.
+    Red(RedConfig),
+    /// Controlled delay.
+    CoDel(CoDelConfig),
+    /// Fair queueing with controlled delay.
+    FqCoDel(FqCoDelConfig),
+    /// Stochastic fairness queueing.
+    Sfq(SfqConfig),
+    /// Deficit round robin.
+    Drr(DrrConfig),
+    /// Strict priority: a queue for each [`Packet::priority`], the first served first; the last is
+    /// for all that are greater, too. With no queue all packets are dropped.
+    Priority(Vec<QueueConfig>),
+    /// Proportional integral controller, enhanced.
+    Pie(PieConfig),
 }
 
 /// Why a packet was dropped.
@@ -121,15 +159,38 @@ pub struct Queue<P>(Kind<P>);
 enum Kind<P> {
     DropTail(DropTail<P>),
     Step(Step<P>),
+    Red(Box<Red<P>>),
+    CoDel(CoDel<P>),
+    FqCoDel(Box<FqCoDel<P>>),
+    Sfq(Box<Sfq<P>>),
+    Drr(Box<Drr<P>>),
+    Priority(Priority<P>),
+    Pie(Box<Pie<P>>),
 }
 
+/// The stream of a seed that queues draw from.
+const STREAM: u64 = 2;
+
 impl<P: Packet> Queue<P> {
-    /// An empty queue. What it draws, if it draws, follows from `seed`.
+    /// An empty queue. What it draws, if it draws, and how it hashes flows follow from `seed`.
     pub fn new(config: &QueueConfig, seed: u64) -> Self {
-        let _ = seed;
+        let draws = || Draws::new(seed, STREAM);
         Queue(match config {
             QueueConfig::DropTail(limit) => Kind::DropTail(DropTail::new(*limit)),
             QueueConfig::Step(config) => Kind::Step(Step::new(*config)),
+            QueueConfig::Red(config) => Kind::Red(Box::new(Red::new(*config, draws()))),
+            QueueConfig::CoDel(config) => Kind::CoDel(CoDel::new(*config)),
+            QueueConfig::FqCoDel(config) => {
+                let salt = draws().up_to(u64::MAX);
+                Kind::FqCoDel(Box::new(FqCoDel::new(*config, salt)))
+            }
+            QueueConfig::Sfq(config) => Kind::Sfq(Box::new(Sfq::new(*config, draws()))),
+            QueueConfig::Drr(config) => {
+                let salt = draws().up_to(u64::MAX);
+                Kind::Drr(Box::new(Drr::new(*config, salt)))
+            }
+            QueueConfig::Priority(bands) => Kind::Priority(Priority::new(bands, seed)),
+            QueueConfig::Pie(config) => Kind::Pie(Box::new(Pie::new(*config, draws()))),
         })
     }
 
@@ -140,18 +201,35 @@ impl<P: Packet> Queue<P> {
             size_bytes: packet.size_bytes(),
             packet,
         };
+        self.put(now, held, sink);
+    }
+
+    fn put(&mut self, now: Time, held: Held<P>, sink: &mut Sink<P>) {
         match &mut self.0 {
             Kind::DropTail(queue) => queue.enqueue(now, held, sink),
             Kind::Step(queue) => queue.enqueue(now, held, sink),
+            Kind::Red(queue) => queue.enqueue(now, held, sink),
+            Kind::CoDel(queue) => queue.enqueue(now, held, sink),
+            Kind::FqCoDel(queue) => queue.enqueue(now, held, sink),
+            Kind::Sfq(queue) => queue.enqueue(now, held, sink),
+            Kind::Drr(queue) => queue.enqueue(now, held, sink),
+            Kind::Priority(queue) => queue.enqueue(now, held, sink),
+            Kind::Pie(queue) => queue.enqueue(now, held, sink),
         }
     }
 
     /// Takes the packet that is served next; may drop others on the way to it.
     pub fn dequeue(&mut self, now: Time, sink: &mut Sink<P>) -> Option<Held<P>> {
-        let _ = (now, sink);
         match &mut self.0 {
             Kind::DropTail(queue) => queue.fifo.pop(),
             Kind::Step(queue) => queue.fifo.pop(),
+            Kind::Red(queue) => queue.dequeue(now),
+            Kind::CoDel(queue) => queue.dequeue(now, sink),
+            Kind::FqCoDel(queue) => queue.dequeue(now, sink),
+            Kind::Sfq(queue) => queue.dequeue(),
+            Kind::Drr(queue) => queue.dequeue(),
+            Kind::Priority(queue) => queue.dequeue(now, sink),
+            Kind::Pie(queue) => queue.dequeue(now),
         }
     }
 
@@ -160,6 +238,13 @@ impl<P: Packet> Queue<P> {
         match &self.0 {
             Kind::DropTail(queue) => queue.fifo.len(),
             Kind::Step(queue) => queue.fifo.len(),
+            Kind::Red(queue) => queue.fifo.len(),
+            Kind::CoDel(queue) => queue.fifo.len(),
+            Kind::FqCoDel(queue) => queue.len(),
+            Kind::Sfq(queue) => queue.len(),
+            Kind::Drr(queue) => queue.len(),
+            Kind::Priority(queue) => queue.len(),
+            Kind::Pie(queue) => queue.fifo.len(),
         }
     }
 
@@ -173,6 +258,13 @@ impl<P: Packet> Queue<P> {
         match &self.0 {
             Kind::DropTail(queue) => queue.fifo.bytes(),
             Kind::Step(queue) => queue.fifo.bytes(),
+            Kind::Red(queue) => queue.fifo.bytes(),
+            Kind::CoDel(queue) => queue.fifo.bytes(),
+            Kind::FqCoDel(queue) => queue.bytes(),
+            Kind::Sfq(queue) => queue.bytes(),
+            Kind::Drr(queue) => queue.bytes(),
+            Kind::Priority(queue) => queue.bytes(),
+            Kind::Pie(queue) => queue.fifo.bytes(),
         }
     }
 }

@@ -89,7 +89,7 @@ impl LinkSpec {
         match self.buffer {
             Buffer::Packets(packets) => Limit::Packets(packets),
             Buffer::Bytes(bytes) => Limit::Bytes(bytes),
-            Buffer::MilliBdp(milli) => match capacity.mean_rate() {
+            Buffer::MilliBdp(milli) => match capacity.nominal_rate() {
                 Some(rate) => {
                     let bdp = u128::from(rate.bytes_in(self.rtt));
                     let bytes = u64::try_from(bdp * u128::from(milli) / 1000).unwrap_or(u64::MAX);

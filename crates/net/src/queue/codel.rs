@@ -1,0 +1,152 @@
+//! Controlled delay: RFC 8289.
+
+use std::time::Duration;
+
+use super::drop_tail::Fifo;
+use super::{DropReason, Held, Limit, Sink};
+use crate::{Packet, Time};
+
+/// CoDel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CoDelConfig {
+    /// What the queue holds.
+    pub limit: Limit,
+    /// The time in the queue that is acceptable for ever.
+    pub target: Duration,
+    /// For this long it may be exceeded: about a worst-case RTT.
+    pub interval: Duration,
+    /// Whether packets that understand marks are marked rather than dropped.
+    pub ecn: bool,
+}
+
+impl Default for CoDelConfig {
+    /// RFC 8289 §4.2 and §4.3: 5 ms and 100 ms; the 1000 packets of tc-codel(8).
+    fn default() -> Self {
+        CoDelConfig {
+            limit: Limit::Packets(1000),
+            target: Duration::from_millis(5),
+            interval: Duration::from_millis(100),
+            ecn: false,
+        }
+    }
+}
+
+/// The bytes that CoDel leaves alone: one packet of the usual size (RFC 8289 §5.4).
+const MAX_PACKET_BYTES: u64 = 1500;
+
+/// What CoDel knows of one queue.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Controller {
+    /// When the time in the queue will have been above the target for an interval.
+    first_above: Option<Time>,
+    /// The next drop while dropping; the last one that was due otherwise.
+    drop_next: Time,
+    /// Drops since dropping began.
+    count: u64,
+    /// `count` when dropping began.
+    last_count: u64,
+    dropping: bool,
+}
+
+impl Controller {
+    /// Takes the next packet of `fifo` that is not dropped: `deque` of RFC 8289 §5.5. A packet that
+    /// is marked instead of dropped is the one that is taken.
+    pub(super) fn dequeue<P: Packet>(
+        &mut self,
+        config: &CoDelConfig,
+        fifo: &mut Fifo<P>,
+        now: Time,
+        sink: &mut Sink<P>,
+    ) -> Option<Held<P>> {
+        let (mut held, mut above) = self.take(config, fifo, now)?;
+        if self.dropping {
+            self.dropping = above;
+            while self.dropping && now >= self.drop_next {
+                self.count += 1;
+                if config.ecn && sink.mark(&mut held) {
+                    self.drop_next = self.law(config, self.drop_next);
+                    break;
+                }
+                sink.drop(now, DropReason::Aqm, held);
+                let Some(next) = self.take(config, fifo, now) else {
+                    self.dropping = false;
+                    return None;
+                };
+                (held, above) = next;
+                self.dropping = above;
+                if above {
+                    self.drop_next = self.law(config, self.drop_next);
+                }
+            }
+        } else if above {
+            self.dropping = true;
+            // The rate of drops that controlled the queue a short while ago is a good start.
+            let recent = now.since(self.drop_next) < config.interval * 16;
+            let drops = self.count.saturating_sub(self.last_count);
+            self.count = if recent && drops > 1 { drops } else { 1 };
+            self.last_count = self.count;
+            self.drop_next = self.law(config, now);
+            if !(config.ecn && sink.mark(&mut held)) {
+                sink.drop(now, DropReason::Aqm, held);
+                (held, _) = self.take(config, fifo, now)?;
+            }
+        }
+        Some(held)
+    }
+
+    /// Takes the packet at the head; whether it may be dropped: `dodequeue` of RFC 8289 §5.4.
+    fn take<P>(
+        &mut self,
+        config: &CoDelConfig,
+        fifo: &mut Fifo<P>,
+        now: Time,
+    ) -> Option<(Held<P>, bool)> {
+        let Some(held) = fifo.pop() else {
+            self.first_above = None;
+            return None;
+        };
+        if now.since(held.enqueued) < config.target || fifo.bytes() <= MAX_PACKET_BYTES {
+            self.first_above = None;
+            return Some((held, false));
+        }
+        let above_until = *self.first_above.get_or_insert(now + config.interval);
+        Some((held, now >= above_until))
+    }
+
+    /// The next drop comes an interval / √count after the one at `from` (RFC 8289 §5.3).
+    fn law(&self, config: &CoDelConfig, from: Time) -> Time {
+        let interval = config.interval.as_nanos() as f64;
+        from.plus_nanos((interval / (self.count as f64).sqrt()) as u64)
+    }
+}
+
+/// See [`CoDelConfig`].
+#[derive(Debug)]
+pub(super) struct CoDel<P> {
+    config: CoDelConfig,
+    controller: Controller,
+    pub(super) fifo: Fifo<P>,
+}
+
+impl<P: Packet> CoDel<P> {
+    pub(super) fn new(config: CoDelConfig) -> Self {
+        CoDel {
+            config,
+            controller: Controller::default(),
+            fifo: Fifo::new(),
+        }
+    }
+
+    pub(super) fn enqueue(&mut self, now: Time, held: Held<P>, sink: &mut Sink<P>) {
+        if self.fifo.has_room(self.config.limit, held.size_bytes) {
+            self.fifo.push(held);
+        } else {
+            sink.drop(now, DropReason::QueueFull, held);
+        }
+    }
+
+    pub(super) fn dequeue(&mut self, now: Time, sink: &mut Sink<P>) -> Option<Held<P>> {
+        self.controller
+            .dequeue(&self.config, &mut self.fifo, now, sink)
+    }
+}

@@ -1,0 +1,134 @@
+//! Queues that flows are hashed to, for the disciplines that are fair between flows.
+
+use std::collections::VecDeque;
+
+use super::Held;
+use super::drop_tail::Fifo;
+use crate::Packet;
+
+/// So many queues, each for the flows whose hash leads there. `S` is what a discipline keeps of
+/// each.
+#[derive(Debug)]
+pub(super) struct Flows<P, S> {
+    buckets: Vec<Bucket<P, S>>,
+    salt: u64,
+    packets: usize,
+    bytes: u64,
+}
+
+/// One of them.
+#[derive(Debug)]
+pub(super) struct Bucket<P, S> {
+    pub(super) fifo: Fifo<P>,
+    pub(super) state: S,
+}
+
+/// The index of a bucket.
+pub(super) type Index = u32;
+
+/// The buckets that take turns, the next in front.
+pub(super) type Turns = VecDeque<Index>;
+
+impl<P: Packet, S: Default> Flows<P, S> {
+    /// At least one bucket.
+    pub(super) fn new(buckets: u32, salt: u64) -> Self {
+        let bucket = || Bucket {
+            fifo: Fifo::new(),
+            state: S::default(),
+        };
+        Flows {
+            buckets: (0..buckets.max(1)).map(|_| bucket()).collect(),
+            salt,
+            packets: 0,
+            bytes: 0,
+        }
+    }
+
+    /// The bucket of a packet's flow.
+    pub(super) fn index_of(&self, packet: &P) -> Index {
+        let hash = u128::from(scatter(packet.flow() ^ self.salt));
+        ((hash * self.buckets.len() as u128) >> 64) as Index
+    }
+
+    /// Puts a packet into a bucket; whether that was empty.
+    pub(super) fn push(&mut self, index: Index, held: Held<P>) -> bool {
+        self.packets += 1;
+        self.bytes += u64::from(held.size_bytes);
+        let fifo = &mut self.buckets[index as usize].fifo;
+        fifo.push(held);
+        fifo.len() == 1
+    }
+
+    /// Takes the first packet of a bucket.
+    pub(super) fn pop(&mut self, index: Index) -> Option<Held<P>> {
+        self.change(index, |bucket| bucket.fifo.pop())
+    }
+
+    /// Takes the last packet of a bucket.
+    pub(super) fn pop_back(&mut self, index: Index) -> Option<Held<P>> {
+        self.change(index, |bucket| bucket.fifo.pop_back())
+    }
+
+    /// Takes packets out of a bucket, as `take` does.
+    pub(super) fn change<R>(
+        &mut self,
+        index: Index,
+        take: impl FnOnce(&mut Bucket<P, S>) -> R,
+    ) -> R {
+        let bucket = &mut self.buckets[index as usize];
+        let before = (bucket.fifo.len(), bucket.fifo.bytes());
+        let result = take(bucket);
+        self.packets -= before.0 - bucket.fifo.len();
+        self.bytes -= before.1 - bucket.fifo.bytes();
+        result
+    }
+
+    pub(super) fn bucket(&mut self, index: Index) -> &mut Bucket<P, S> {
+        &mut self.buckets[index as usize]
+    }
+
+    /// The bucket with the most bytes among `candidates`; the first among equals.
+    pub(super) fn longest<'a>(&self, candidates: impl Iterator<Item = &'a Index>) -> Option<Index> {
+        let bytes = |index: &&Index| self.buckets[**index as usize].fifo.bytes();
+        candidates
+            .reduce(|best, index| {
+                if bytes(&index) > bytes(&best) {
+                    index
+                } else {
+                    best
+                }
+            })
+            .copied()
+    }
+
+    /// Hashes differently from now on, and takes all packets out, in the order they came.
+    pub(super) fn perturb(&mut self, salt: u64) -> Vec<Held<P>> {
+        self.salt = salt;
+        (self.packets, self.bytes) = (0, 0);
+        let mut all = Vec::new();
+        for bucket in &mut self.buckets {
+            bucket.state = S::default();
+            all.extend(std::iter::from_fn(|| bucket.fifo.pop()));
+        }
+        all.sort_by_key(|held| held.enqueued);
+        all
+    }
+
+    /// Packets in all buckets.
+    pub(super) fn len(&self) -> usize {
+        self.packets
+    }
+
+    /// Bytes in all buckets.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+/// Spreads a hash over all 64 bits (Steele, Lea & Flood, "Fast splittable pseudorandom number
+/// generators", 2014): what a caller calls a hash may be a small number.
+fn scatter(mut x: u64) -> u64 {
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}

@@ -1,0 +1,214 @@
+//! Random early detection: Floyd & Jacobson, "Random Early Detection Gateways for Congestion
+//! Avoidance", 1993, in the parameters of tc-red(8).
+
+use super::drop_tail::Fifo;
+use super::{DropReason, Held, Limit, Sink};
+use crate::probability::Draws;
+use crate::{Packet, Probability, Rate, Time};
+
+/// RED in the parameters of tc-red(8), without its `adaptive`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RedConfig {
+    /// Bytes that the queue holds at most.
+    pub limit_bytes: u64,
+    /// Below this average, bytes, nothing is marked.
+    pub min_bytes: u64,
+    /// From this average, bytes, everything is marked.
+    pub max_bytes: u64,
+    /// Bytes of a typical packet: how the average ages while the queue is empty, and `burst`.
+    pub avpkt_bytes: u32,
+    /// Packets that may arrive at once before the average reaches `min_bytes`; it sets the weight
+    /// of the average. At least `1 + min / avpkt`; less is taken as that.
+    pub burst_packets: u32,
+    /// The probability that a packet is marked when the average is just below `max_bytes`.
+    pub probability: Probability,
+    /// How fast the average ages while the queue is empty: the link's rate.
+    pub bandwidth: Rate,
+    /// Whether packets that understand marks are marked rather than dropped.
+    pub ecn: bool,
+    /// Whether all are dropped from `max_bytes` on, even those.
+    pub harddrop: bool,
+    /// Whether packets that cannot be marked are let pass rather than dropped.
+    pub nodrop: bool,
+}
+
+impl RedConfig {
+    /// What tc-red(8) takes where only the limit is given, and the link's rate instead of 10 Mbit/s.
+    pub fn with_limit(limit_bytes: u64, bandwidth: Rate) -> Self {
+        let max_bytes = limit_bytes / 4;
+        let min_bytes = max_bytes / 3;
+        let avpkt_bytes = 1000;
+        let burst = (2 * min_bytes + max_bytes) / (3 * u64::from(avpkt_bytes));
+        RedConfig {
+            limit_bytes,
+            min_bytes,
+            max_bytes,
+            avpkt_bytes,
+            burst_packets: u32::try_from(burst).unwrap_or(u32::MAX),
+            probability: Probability::percent(2),
+            bandwidth,
+            ecn: false,
+            harddrop: false,
+            nodrop: false,
+        }
+    }
+
+    /// RED1 of vCC Table 1: nearly a step. The table has no `avpkt`; 61 is the least `burst` that
+    /// tc-red takes (vCC §3.2) when it is 1500.
+    pub fn vcc_red1(bandwidth: Rate) -> Self {
+        RedConfig {
+            min_bytes: 90_000,
+            max_bytes: 90_001,
+            avpkt_bytes: 1500,
+            burst_packets: 61,
+            probability: Probability::ALWAYS,
+            ecn: true,
+            ..RedConfig::with_limit(1_000_000, bandwidth)
+        }
+    }
+
+    /// RED2 of vCC Table 1: the example of tc-red(8), whose `avpkt` is 1000.
+    pub fn vcc_red2(bandwidth: Rate) -> Self {
+        RedConfig {
+            min_bytes: 30_000,
+            max_bytes: 90_000,
+            burst_packets: 55,
+            ecn: true,
+            ..RedConfig::with_limit(400_000, bandwidth)
+        }
+    }
+
+    /// RED3 of vCC Table 1: RED2, more aggressive.
+    pub fn vcc_red3(bandwidth: Rate) -> Self {
+        RedConfig {
+            probability: Probability::ALWAYS,
+            ..RedConfig::vcc_red2(bandwidth)
+        }
+    }
+
+    /// The weight of a new value in the average: the greatest power of a half that lets
+    /// `burst_packets` arrive at an empty queue with the average still below `min_bytes`
+    /// (Floyd & Jacobson §6, as tc-red works it out).
+    pub fn weight(&self) -> f64 {
+        let avpkt = f64::from(self.avpkt_bytes.max(1));
+        let min_packets = self.min_bytes as f64 / avpkt;
+        let least = u32::try_from(1 + self.min_bytes / u64::from(self.avpkt_bytes.max(1)));
+        let burst = self.burst_packets.max(least.unwrap_or(u32::MAX));
+        let mut weight = 0.5;
+        for _ in 1..31 {
+            if f64::from(burst) + 1.0 - min_packets <= (1.0 - power(1.0 - weight, burst)) / weight {
+                break;
+            }
+            weight /= 2.0;
+        }
+        weight
+    }
+}
+
+/// `base` to the power of `exponent`, by multiplication alone: the same on every machine.
+fn power(base: f64, exponent: u32) -> f64 {
+    let (mut result, mut square, mut left) = (1.0, base, exponent);
+    while left > 0 {
+        if left & 1 == 1 {
+            result *= square;
+        }
+        square *= square;
+        left >>= 1;
+    }
+    result
+}
+
+/// See [`RedConfig`].
+#[derive(Debug)]
+pub(super) struct Red<P> {
+    config: RedConfig,
+    weight: f64,
+    /// The moving average of the queue, bytes.
+    average: f64,
+    /// Packets let pass since the last one marked.
+    passed: u64,
+    /// Since when the queue is empty.
+    idle_since: Option<Time>,
+    draws: Draws,
+    pub(super) fifo: Fifo<P>,
+}
+
+impl<P: Packet> Red<P> {
+    pub(super) fn new(config: RedConfig, draws: Draws) -> Self {
+        Red {
+            config,
+            weight: config.weight(),
+            average: 0.0,
+            passed: 0,
+            idle_since: Some(Time::ZERO),
+            draws,
+            fifo: Fifo::new(),
+        }
+    }
+
+    pub(super) fn enqueue(&mut self, now: Time, mut held: Held<P>, sink: &mut Sink<P>) {
+        self.update_average(now);
+        if self.average >= self.config.min_bytes as f64 {
+            let hard = self.average >= self.config.max_bytes as f64;
+            let chosen = hard || self.chosen();
+            self.passed = if chosen { 0 } else { self.passed + 1 };
+            if chosen && !self.spare(&mut held, hard, sink) {
+                return sink.drop(now, DropReason::Aqm, held);
+            }
+        } else {
+            self.passed = 0;
+        }
+        let limit = Limit::Bytes(self.config.limit_bytes);
+        if !self.fifo.has_room(limit, held.size_bytes) {
+            return sink.drop(now, DropReason::QueueFull, held);
+        }
+        self.idle_since = None;
+        self.fifo.push(held);
+    }
+
+    pub(super) fn dequeue(&mut self, now: Time) -> Option<Held<P>> {
+        let held = self.fifo.pop();
+        if self.fifo.len() == 0 && self.idle_since.is_none() {
+            self.idle_since = Some(now);
+        }
+        held
+    }
+
+    /// Floyd & Jacobson §4: at each arrival; if it finds the queue empty, as if packets had arrived
+    /// one after another since it is and found it so, this one included.
+    fn update_average(&mut self, now: Time) {
+        match self.idle_since {
+            Some(since) => {
+                let packet = self
+                    .config
+                    .bandwidth
+                    .time_for(self.config.avpkt_bytes.into());
+                let packets = now.since(since).as_nanos() / packet.as_nanos().max(1);
+                self.average *= power(
+                    1.0 - self.weight,
+                    u32::try_from(packets).unwrap_or(u32::MAX),
+                );
+                self.idle_since = Some(now);
+            }
+            None => self.average += self.weight * (self.fifo.bytes() as f64 - self.average),
+        }
+    }
+
+    /// Whether a packet that arrives with the average between the thresholds is marked. Marks are
+    /// spread evenly: the number of packets from one to the next is uniform on 1 to 1 / p_b
+    /// (Floyd & Jacobson §7, the second method).
+    fn chosen(&mut self) -> bool {
+        let (min, max) = (self.config.min_bytes as f64, self.config.max_bytes as f64);
+        let p_b = self.config.probability.as_f64() * (self.average - min) / (max - min);
+        let left = 1.0 - self.passed as f64 * p_b;
+        self.draws.unit() * left < p_b
+    }
+
+    /// Whether a packet that was chosen is let pass, marked or not.
+    fn spare(&self, held: &mut Held<P>, hard: bool, sink: &mut Sink<P>) -> bool {
+        if self.config.harddrop && hard {
+            return false;
+        }
+        (self.config.ecn && sink.mark(held)) || self.config.nodrop
+    }
+}

@@ -1,0 +1,134 @@
+//! Stochastic fairness queueing: McKenney, "Stochastic Fairness Queueing", 1990, in the parameters
+//! of tc-sfq(8).
+
+use std::time::Duration;
+
+use super::flows::{Flows, Index, Turns};
+use super::{DropReason, Held, Limit, Sink};
+use crate::probability::Draws;
+use crate::{Packet, Time};
+
+/// SFQ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SfqConfig {
+    /// What all queues hold together.
+    pub limit: Limit,
+    /// How many queues flows are hashed to: `divisor`.
+    pub flows: u32,
+    /// Bytes that a queue sends before the next has its turn; the packet that exceeds them is sent
+    /// whole, and paid for in the next round.
+    pub quantum_bytes: u32,
+    /// The hash changes this often, so that flows that share a queue do not share it for ever.
+    pub perturb: Option<Duration>,
+}
+
+impl Default for SfqConfig {
+    /// tc-sfq(8): 127 packets, 1024 queues, a quantum of one packet, and a hash that stays.
+    fn default() -> Self {
+        SfqConfig {
+            limit: Limit::Packets(127),
+            flows: 1024,
+            quantum_bytes: 1500,
+            perturb: None,
+        }
+    }
+}
+
+/// See [`SfqConfig`]. The state of a queue is what it may still send in this round, bytes.
+#[derive(Debug)]
+pub(super) struct Sfq<P> {
+    config: SfqConfig,
+    flows: Flows<P, i64>,
+    active: Turns,
+    next_perturbation: Option<Time>,
+    draws: Draws,
+}
+
+impl<P: Packet> Sfq<P> {
+    pub(super) fn new(config: SfqConfig, mut draws: Draws) -> Self {
+        Sfq {
+            config,
+            flows: Flows::new(config.flows, draws.up_to(u64::MAX)),
+            active: Turns::new(),
+            next_perturbation: config.perturb.map(|period| Time::ZERO + period),
+            draws,
+        }
+    }
+
+    pub(super) fn enqueue(&mut self, now: Time, held: Held<P>, sink: &mut Sink<P>) {
+        self.perturb(now);
+        self.push(held);
+        // McKenney: what is too much is taken from the longest queue, from its end.
+        while !self
+            .config
+            .limit
+            .holds(self.flows.len(), self.flows.bytes())
+        {
+            let Some(longest) = self.flows.longest(self.active.iter()) else {
+                return;
+            };
+            if let Some(held) = self.flows.pop_back(longest) {
+                sink.drop(now, DropReason::QueueFull, held);
+            }
+            if self.flows.bucket(longest).fifo.len() == 0 {
+                self.active.retain(|index| *index != longest);
+            }
+        }
+    }
+
+    fn push(&mut self, held: Held<P>) {
+        let index: Index = self.flows.index_of(&held.packet);
+        if self.flows.push(index, held) {
+            self.flows.bucket(index).state = self.quantum();
+            self.active.push_back(index);
+        }
+    }
+
+    fn quantum(&self) -> i64 {
+        i64::from(self.config.quantum_bytes.max(1))
+    }
+
+    /// Changes the hash when it is time, and sorts what waits by the new one.
+    fn perturb(&mut self, now: Time) {
+        let (Some(due), Some(period)) = (self.next_perturbation, self.config.perturb) else {
+            return;
+        };
+        if now < due {
+            return;
+        }
+        self.next_perturbation = Some(now + period);
+        let salt = self.draws.up_to(u64::MAX);
+        self.active.clear();
+        for held in self.flows.perturb(salt) {
+            self.push(held);
+        }
+    }
+
+    pub(super) fn dequeue(&mut self) -> Option<Held<P>> {
+        loop {
+            let index = *self.active.front()?;
+            let quantum = self.quantum();
+            let bucket = self.flows.bucket(index);
+            if bucket.state <= 0 {
+                bucket.state += quantum;
+                self.active.rotate_left(1);
+                continue;
+            }
+            let held = self.flows.pop(index);
+            let bucket = self.flows.bucket(index);
+            bucket.state -= held.as_ref().map_or(0, |held| i64::from(held.size_bytes));
+            if bucket.fifo.len() == 0 {
+                self.active.pop_front();
+            }
+            return held;
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.flows.len()
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.flows.bytes()
+    }
+}
