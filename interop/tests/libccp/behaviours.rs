@@ -1,5 +1,6 @@
 //! What the tests of portus hold libccp to, held under our plane.
 
+use std::iter::repeat_with;
 use std::time::{Duration, Instant};
 
 use fairwater_plane::serve::{Config, Service};
@@ -8,18 +9,32 @@ use libccp::Primitives;
 
 use crate::support::*;
 
-#[test]
-fn twenty_acks_of_five_bytes_report_a_hundred() {
-    let (mut service, reports) = Script::new(COUNT, &["acked"]).serve();
+/// Runs a flow under the script, ACK by ACK, each of whose reports is answered before the next.
+/// Returns the reports, and what is in force at the end.
+fn run(script: Script, acks: impl IntoIterator<Item = Primitives>) -> (Vec<Vec<u64>>, Controls) {
+    let (mut service, reports) = script.serve();
     let datapath = InMemory::new(&mut service);
     let line = datapath.line();
-    let mut flow = line.start("one");
+    let mut flow = line.start("");
     line.settle(&mut service);
-    for _ in 0..20 {
-        ack(&mut flow);
+    for primitives in acks {
+        invoke(&mut flow, primitives);
+        line.settle(&mut service);
     }
-    line.settle(&mut service);
-    assert_eq!(taken(&reports), [[100]]);
+    let in_force = Controls {
+        cwnd: flow.cwnd,
+        rate: flow.rate,
+    };
+    (taken(&reports), in_force)
+}
+
+#[test]
+fn twenty_acks_of_five_bytes_report_a_hundred() {
+    let (reports, _) = run(
+        Script::new(COUNT, &["acked"]),
+        repeat_with(five_bytes).take(20),
+    );
+    assert_eq!(reports, [[100]]);
 }
 
 #[test]
@@ -31,14 +46,8 @@ fn a_preset_control_is_seen_in_the_report() {
         at_start: |handles, control| control.update(handles.variables[0], 52u64),
         ..Script::new(source, &["testFoo"])
     };
-    let (mut service, reports) = script.serve();
-    let datapath = InMemory::new(&mut service);
-    let line = datapath.line();
-    let mut flow = line.start("");
-    line.settle(&mut service);
-    ack(&mut flow);
-    line.settle(&mut service);
-    assert_eq!(taken(&reports), [[52]]);
+    let (reports, _) = run(script, [five_bytes()]);
+    assert_eq!(reports, [[52]]);
 }
 
 #[test]
@@ -73,15 +82,9 @@ fn an_update_of_cwnd_and_rate_is_visible_to_the_program_and_in_force() {
         },
         ..Script::new(source, &["cwnd", "rate"])
     };
-    let (mut service, reports) = script.serve();
-    let datapath = InMemory::new(&mut service);
-    let line = datapath.line();
-    let mut flow = line.start("");
-    line.settle(&mut service);
-    ack(&mut flow);
-    line.settle(&mut service);
-    assert_eq!(taken(&reports), [[42, 10]]);
-    assert_eq!((flow.cwnd, flow.rate), (42, 10));
+    let (reports, in_force) = run(script, [five_bytes()]);
+    assert_eq!(reports, [[42, 10]]);
+    assert_eq!((in_force.cwnd, in_force.rate), (42, 10));
 }
 
 #[test]
@@ -96,16 +99,11 @@ fn volatile_variables_are_reset_by_a_report_and_others_are_not() {
           (:= Report.sum (+ foo1 bar1))
           (fallthrough))
         (when (== Report.foo 10) (report))";
-    let (mut service, reports) = Script::new(source, &["foo", "bar", "sum"]).serve();
-    let datapath = InMemory::new(&mut service);
-    let line = datapath.line();
-    let mut flow = line.start("");
-    line.settle(&mut service);
-    for _ in 0..20 {
-        ack(&mut flow);
-    }
-    line.settle(&mut service);
-    assert_eq!(taken(&reports), [[10, 10, 20], [10, 20, 30]]);
+    let (reports, _) = run(
+        Script::new(source, &["foo", "bar", "sum"]),
+        repeat_with(five_bytes).take(20),
+    );
+    assert_eq!(reports, [[10, 10, 20], [10, 20, 30]]);
 }
 
 /// The crate's clock cannot be replaced, so this time passes.
@@ -139,15 +137,9 @@ fn fallthrough_and_the_order_of_events_are_ours() {
         (when true (:= Report.a (+ Report.a 1)) (:= Cwnd 5) (fallthrough))
         (when (== Cwnd 5) (:= Report.b (+ Report.b 3)) (report))
         (when true (:= Report.b 99))";
-    let (mut service, reports) = Script::new(source, &["a", "b"]).serve();
-    let datapath = InMemory::new(&mut service);
-    let line = datapath.line();
-    let mut flow = line.start("");
-    line.settle(&mut service);
-    ack(&mut flow);
-    line.settle(&mut service);
+    let (reports, _) = run(Script::new(source, &["a", "b"]), [five_bytes()]);
     // Fallthrough stays in force, so the third event runs as well.
-    assert_eq!(taken(&reports), [[1, 99]]);
+    assert_eq!(reports, [[1, 99]]);
 }
 
 #[test]
@@ -156,16 +148,12 @@ fn a_minimum_of_the_rtt_that_falls_is_reported() {
         (when (< Flow.rtt_sample_us Report.minrtt)
           (:= Report.minrtt Flow.rtt_sample_us)
           (report))";
-    let (mut service, reports) = Script::new(source, &["minrtt"]).serve();
-    let datapath = InMemory::new(&mut service);
-    let line = datapath.line();
-    let mut flow = line.start("");
-    line.settle(&mut service);
-    for rtt_us in [31_000, 40_000, 31_000, 17_000, 18_000, 9_000] {
-        invoke(&mut flow, Primitives::default().with_rtt_sample_us(rtt_us));
-    }
-    line.settle(&mut service);
-    assert_eq!(taken(&reports), [[31_000], [17_000], [9_000]]);
+    let (reports, _) = run(
+        Script::new(source, &["minrtt"]),
+        [31_000, 40_000, 31_000, 17_000, 18_000, 9_000]
+            .map(|rtt_us| Primitives::default().with_rtt_sample_us(rtt_us)),
+    );
+    assert_eq!(reports, [[31_000], [17_000], [9_000]]);
 }
 
 #[test]
@@ -173,16 +161,11 @@ fn quiet_acks_are_counted_until_one_that_is_not() {
     let source = "(def (Report (volatile quiet 0)))
         (when (> Ack.bytes_acked 0) (report))
         (when true (:= Report.quiet (+ Report.quiet 1)))";
-    let (mut service, reports) = Script::new(source, &["quiet"]).serve();
-    let datapath = InMemory::new(&mut service);
-    let line = datapath.line();
-    let mut flow = line.start("");
-    line.settle(&mut service);
-    for bytes in [0, 0, 5, 0, 5, 5] {
-        invoke(&mut flow, Primitives::default().with_bytes_acked(bytes));
-    }
-    line.settle(&mut service);
-    assert_eq!(taken(&reports), [[2], [1], [0]]);
+    let (reports, _) = run(
+        Script::new(source, &["quiet"]),
+        [0, 0, 5, 0, 5, 5].map(|bytes| Primitives::default().with_bytes_acked(bytes)),
+    );
+    assert_eq!(reports, [[2], [1], [0]]);
 }
 
 #[test]
@@ -190,15 +173,9 @@ fn a_window_that_the_program_sets_is_what_it_reads_and_what_is_in_force() {
     let source = "(def (Report (equal 0)))
         (when true (:= Cwnd 5) (fallthrough))
         (when (== Cwnd 5) (:= Report.equal 1) (report))";
-    let (mut service, reports) = Script::new(source, &["equal"]).serve();
-    let datapath = InMemory::new(&mut service);
-    let line = datapath.line();
-    let mut flow = line.start("");
-    line.settle(&mut service);
-    ack(&mut flow);
-    line.settle(&mut service);
-    assert_eq!(taken(&reports), [[1]]);
-    assert_eq!(flow.cwnd, 5);
+    let (reports, in_force) = run(Script::new(source, &["equal"]), [five_bytes()]);
+    assert_eq!(reports, [[1]]);
+    assert_eq!(in_force.cwnd, 5);
 }
 
 #[test]
@@ -214,17 +191,9 @@ fn a_report_is_answered_by_a_window_that_the_next_ack_applies() {
         },
         ..Script::new(source, &["acked"])
     };
-    let (mut service, reports) = script.serve();
-    let datapath = InMemory::new(&mut service);
-    let line = datapath.line();
-    let mut flow = line.start("");
-    for _ in 0..3 {
-        line.settle(&mut service);
-        ack(&mut flow);
-    }
-    line.settle(&mut service);
-    assert_eq!(taken(&reports), [[5], [10], [10]]);
-    assert_eq!(flow.cwnd, 14_600 + 2 * 1460);
+    let (reports, in_force) = run(script, repeat_with(five_bytes).take(3));
+    assert_eq!(reports, [[5], [10], [10]]);
+    assert_eq!(in_force.cwnd, 14_600 + 2 * 1460);
 }
 
 #[test]

@@ -169,14 +169,15 @@ pub(crate) fn start<'a>(libccp: &'a Datapath, algorithm: &str) -> Connection<'a,
     Connection::start(libccp, controls, info).unwrap()
 }
 
-/// One ACK of 5 bytes, as in the tests of portus.
+/// An ACK of 5 bytes, as in the tests of portus.
+pub(crate) fn five_bytes() -> Primitives {
+    Primitives::default()
+        .with_bytes_acked(5)
+        .with_rtt_sample_us(2)
+}
+
 pub(crate) fn ack(connection: &mut Connection<'_, Controls>) {
-    invoke(
-        connection,
-        Primitives::default()
-            .with_bytes_acked(5)
-            .with_rtt_sample_us(2),
-    );
+    invoke(connection, five_bytes());
 }
 
 pub(crate) fn invoke(connection: &mut Connection<'_, Controls>, primitives: Primitives) {
