@@ -37,9 +37,9 @@ test: lint loom ## lint, then run every test; as root, or with FAIRWATER_REQUIRE
 loom: setup ## run the shared-memory ring through every interleaving of its ends
 	RUSTFLAGS="--cfg loom" $(CARGO) test --package fairwater-proto --lib --locked --target-dir $(TARGET_DIR)/loom loom
 
-miri: setup ## run the shared-memory ring and the C interface under Miri (needs nightly Rust with the component miri)
+miri: setup ## run the shared-memory ring and both C interfaces under Miri (needs nightly Rust with the component miri)
 	MIRIFLAGS="-Zmiri-disable-isolation" $(CARGO) +nightly miri test --package fairwater-proto --lib --locked --target-dir $(TARGET_DIR)/miri ring
-	MIRIFLAGS="-Zmiri-disable-isolation" $(CARGO) +nightly miri test --package fairwater-capi --no-default-features --test calls --locked --target-dir $(TARGET_DIR)/miri
+	MIRIFLAGS="-Zmiri-disable-isolation" $(CARGO) +nightly miri test --package fairwater-capi --no-default-features --test calls --test ccp_calls --locked --target-dir $(TARGET_DIR)/miri
 
 fuzz: setup ## fuzz each target for FUZZ_SECONDS (60), with cargo-fuzz, which it installs
 	scripts/fuzz $(FUZZ_SECONDS)
