@@ -11,6 +11,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use fairwater_datapath::{Config, Connection, Controls};
+use fairwater_interop::cases::{self, Case};
 use fairwater_lang::Signal;
 use fairwater_proto::{FlowId, FlowInfo};
 use portus::ipc::{BackendBuilder, Blocking, Ipc, unix};
@@ -109,12 +110,7 @@ impl Drop for SocketFile {
 }
 
 impl Joined {
-    fn new(
-        name: &str,
-        source: &'static str,
-        fields: &'static [&'static str],
-        change: impl FnOnce(&mut Test),
-    ) -> Self {
+    fn new(name: &str, Case { source, fields }: Case, change: impl FnOnce(&mut Test)) -> Self {
         let (tell, heard) = channel();
         let closed = Arc::new(AtomicBool::new(false));
         let mut test = Test {
@@ -233,7 +229,7 @@ fn twenty_acks_of_five_bytes_report_a_hundred_and_the_end_is_told() {
             (:= Control.num_invoked (+ Control.num_invoked 1))
             (fallthrough))
         (when (== Control.num_invoked 20) (report))";
-    let mut joined = Joined::new("basic", source, &["Report.acked"], |_| {});
+    let mut joined = Joined::new("basic", Case::new(source, &["Report.acked"]), |_| {});
     let flow = joined.flow();
     assert_eq!(joined.reports(&[flow], 1)[0].1, [100]);
     joined.connection.close(flow).unwrap();
@@ -248,9 +244,7 @@ fn twenty_acks_of_five_bytes_report_a_hundred_and_the_end_is_told() {
 
 #[test]
 fn a_preset_control_is_seen_in_the_report() {
-    let source = "(def (Report (testFoo 0)) (foo 0))
-        (when true (:= Report.testFoo foo) (report))";
-    let mut joined = Joined::new("preset", source, &["Report.testFoo"], |test| {
+    let mut joined = Joined::new("preset", cases::PRESET, |test| {
         test.preset = &[("foo", 52)];
     });
     let flow = joined.flow();
@@ -264,7 +258,7 @@ fn an_update_of_cwnd_and_rate_is_visible_to_the_program() {
         (when true (:= Report.cwnd Cwnd) (:= Report.rate Rate) (fallthrough))
         (when (== Cwnd 42) (report))";
     let fields = &["Report.cwnd", "Report.rate"];
-    let mut joined = Joined::new("update", source, fields, |test| {
+    let mut joined = Joined::new("update", Case::new(source, fields), |test| {
         test.update = &[("Cwnd", 42), ("Rate", 10)];
     });
     let flow = joined.flow();
@@ -274,19 +268,7 @@ fn an_update_of_cwnd_and_rate_is_visible_to_the_program() {
 
 #[test]
 fn volatile_variables_are_reset_by_a_report_and_others_are_not() {
-    let source = "(def (volatile foo1 0)
-            (Report (volatile foo 0) (bar 0) (volatile sum 0))
-            (bar1 0))
-        (when true
-            (:= Report.foo (+ Report.foo 1))
-            (:= Report.bar (+ Report.bar 1))
-            (:= foo1 (+ foo1 1))
-            (:= bar1 (+ bar1 1))
-            (:= Report.sum (+ foo1 bar1))
-            (fallthrough))
-        (when (== Report.foo 10) (report))";
-    let fields = &["Report.foo", "Report.bar", "Report.sum"];
-    let mut joined = Joined::new("volatile", source, fields, |_| {});
+    let mut joined = Joined::new("volatile", cases::VOLATILE, |_| {});
     let flow = joined.flow();
     let reports: Vec<_> = joined
         .reports(&[flow], 2)
@@ -302,7 +284,7 @@ fn two_flows_do_not_mix_and_a_timer_reports_in_time() {
     let source = "(def (Report (acked 0)) (state 0))
         (when true (:= Report.acked (+ Report.acked Ack.bytes_acked)) (fallthrough))
         (when (&& (> Micros 300000) (== state 0)) (:= state 1) (report))";
-    let mut joined = Joined::new("two", source, &["Report.acked"], |_| {});
+    let mut joined = Joined::new("two", Case::new(source, &["Report.acked"]), |_| {});
     let flows = [joined.flow(), joined.flow()];
     let reports = joined.reports(&flows, 2);
     assert_ne!(reports[0].0, reports[1].0);
@@ -317,7 +299,7 @@ fn a_timer_of_three_seconds_reports_between_three_and_four() {
             (:= told 1)
             (:= Report.at Micros)
             (report))";
-    let mut joined = Joined::new("timer", source, &["Report.at"], |_| {});
+    let mut joined = Joined::new("timer", Case::new(source, &["Report.at"]), |_| {});
     joined.told_us = Some(0);
     let flow = joined.flow();
     let reported = joined.first(|joined| {
@@ -334,11 +316,7 @@ fn a_timer_of_three_seconds_reports_between_three_and_four() {
 
 #[test]
 fn a_minimum_of_the_rtt_that_falls_is_reported() {
-    let source = "(def (Report (minrtt +infinity)))
-        (when (< Flow.rtt_sample_us Report.minrtt)
-            (:= Report.minrtt Flow.rtt_sample_us)
-            (report))";
-    let mut joined = Joined::new("minrtt", source, &["Report.minrtt"], |_| {});
+    let mut joined = Joined::new("minrtt", cases::MIN_RTT, |_| {});
     let flow = joined.flow();
     let first = joined.first(|joined| joined.invoke(flow, 5, 31_000));
     let mut reports = vec![first];
@@ -354,10 +332,7 @@ fn a_minimum_of_the_rtt_that_falls_is_reported() {
 
 #[test]
 fn quiet_acks_are_counted_until_one_that_is_not() {
-    let source = "(def (Report (volatile quiet 0)))
-        (when (> Ack.bytes_acked 0) (report))
-        (when true (:= Report.quiet (+ Report.quiet 1)))";
-    let mut joined = Joined::new("quiet", source, &["Report.quiet"], |_| {});
+    let mut joined = Joined::new("quiet", cases::QUIET, |_| {});
     let flow = joined.flow();
     assert_eq!(joined.first(|joined| joined.invoke(flow, 5, 2)), [0]);
     for acked in [0, 0, 5, 0, 5] {
@@ -379,7 +354,7 @@ fn fallthrough_reports_one_and_then_three() {
         (when true (:= Report.foo (+ Report.foo 1)) (fallthrough))
         (when (== Report.foo 1) (report))
         (when (== Report.foo 2) (:= Report.foo 3) (report))";
-    let mut joined = Joined::new("fallthrough", source, &["Report.foo"], |_| {});
+    let mut joined = Joined::new("fallthrough", Case::new(source, &["Report.foo"]), |_| {});
     let flow = joined.flow();
     let reports = joined.reports(&[flow], 2);
     assert_eq!((&reports[0].1[..], &reports[1].1[..]), (&[1][..], &[3][..]));
@@ -388,10 +363,7 @@ fn fallthrough_reports_one_and_then_three() {
 
 #[test]
 fn a_window_that_the_program_sets_is_what_it_reads_and_what_is_in_force() {
-    let source = "(def (Report (equal 0)))
-        (when true (:= Cwnd 5) (fallthrough))
-        (when (== Cwnd 5) (:= Report.equal 1) (report))";
-    let mut joined = Joined::new("intermediate", source, &["Report.equal"], |_| {});
+    let mut joined = Joined::new("intermediate", cases::OWN_WINDOW, |_| {});
     let flow = joined.flow();
     assert_eq!(joined.reports(&[flow], 1)[0].1, [1]);
     let view = joined.connection.datapath().flow(flow).unwrap();
@@ -404,7 +376,7 @@ fn a_window_that_grows_by_reports_is_in_force() {
     let source = "(def (Report (volatile acked 0)))
         (when true (:= Report.acked (+ Report.acked Ack.bytes_acked)) (fallthrough))
         (when (> Report.acked 99) (report))";
-    let mut joined = Joined::new("grows", source, &["Report.acked"], |test| {
+    let mut joined = Joined::new("grows", Case::new(source, &["Report.acked"]), |test| {
         test.grows = true;
     });
     let flow = joined.flow();

@@ -3,6 +3,7 @@
 use std::iter::repeat_with;
 use std::time::{Duration, Instant};
 
+use fairwater_interop::cases;
 use fairwater_plane::serve::{Config, Service};
 use fairwater_plane::{Plane, SignalSet};
 use libccp::Primitives;
@@ -39,12 +40,10 @@ fn twenty_acks_of_five_bytes_report_a_hundred() {
 
 #[test]
 fn a_preset_control_is_seen_in_the_report() {
-    let source = "(def (Report (testFoo 0)) (foo 0))
-        (when true (:= Report.testFoo foo) (report))";
     let script = Script {
         variables: &["foo"],
         at_start: |handles, control| control.update(handles.variables[0], 52u64),
-        ..Script::new(source, &["testFoo"])
+        ..Script::of(cases::PRESET)
     };
     let (reports, _) = run(script, [five_bytes()]);
     assert_eq!(reports, [[52]]);
@@ -89,18 +88,8 @@ fn an_update_of_cwnd_and_rate_is_visible_to_the_program_and_in_force() {
 
 #[test]
 fn volatile_variables_are_reset_by_a_report_and_others_are_not() {
-    let source = "
-        (def (volatile foo1 0) (Report (volatile foo 0) (bar 0) (volatile sum 0)) (bar1 0))
-        (when true
-          (:= Report.foo (+ Report.foo 1))
-          (:= Report.bar (+ Report.bar 1))
-          (:= foo1 (+ foo1 1))
-          (:= bar1 (+ bar1 1))
-          (:= Report.sum (+ foo1 bar1))
-          (fallthrough))
-        (when (== Report.foo 10) (report))";
     let (reports, _) = run(
-        Script::new(source, &["foo", "bar", "sum"]),
+        Script::of(cases::VOLATILE),
         repeat_with(five_bytes).take(20),
     );
     assert_eq!(reports, [[10, 10, 20], [10, 20, 30]]);
@@ -144,12 +133,8 @@ fn fallthrough_and_the_order_of_events_are_ours() {
 
 #[test]
 fn a_minimum_of_the_rtt_that_falls_is_reported() {
-    let source = "(def (Report (minrtt +infinity)))
-        (when (< Flow.rtt_sample_us Report.minrtt)
-          (:= Report.minrtt Flow.rtt_sample_us)
-          (report))";
     let (reports, _) = run(
-        Script::new(source, &["minrtt"]),
+        Script::of(cases::MIN_RTT),
         [31_000, 40_000, 31_000, 17_000, 18_000, 9_000]
             .map(|rtt_us| Primitives::default().with_rtt_sample_us(rtt_us)),
     );
@@ -158,11 +143,8 @@ fn a_minimum_of_the_rtt_that_falls_is_reported() {
 
 #[test]
 fn quiet_acks_are_counted_until_one_that_is_not() {
-    let source = "(def (Report (volatile quiet 0)))
-        (when (> Ack.bytes_acked 0) (report))
-        (when true (:= Report.quiet (+ Report.quiet 1)))";
     let (reports, _) = run(
-        Script::new(source, &["quiet"]),
+        Script::of(cases::QUIET),
         [0, 0, 5, 0, 5, 5].map(|bytes| Primitives::default().with_bytes_acked(bytes)),
     );
     assert_eq!(reports, [[2], [1], [0]]);
@@ -170,10 +152,7 @@ fn quiet_acks_are_counted_until_one_that_is_not() {
 
 #[test]
 fn a_window_that_the_program_sets_is_what_it_reads_and_what_is_in_force() {
-    let source = "(def (Report (equal 0)))
-        (when true (:= Cwnd 5) (fallthrough))
-        (when (== Cwnd 5) (:= Report.equal 1) (report))";
-    let (reports, in_force) = run(Script::new(source, &["equal"]), [five_bytes()]);
+    let (reports, in_force) = run(Script::of(cases::OWN_WINDOW), [five_bytes()]);
     assert_eq!(reports, [[1]]);
     assert_eq!(in_force.cwnd, 5);
 }

@@ -4,6 +4,7 @@ use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 
+use fairwater_interop::cases::Case;
 use fairwater_plane::serve::{Config, PeerId, Service};
 use fairwater_plane::{
     Algorithm, Control, Field, Flow, FlowInfo, Plane, Programs, Report, SignalSet, Var,
@@ -277,6 +278,10 @@ impl Script {
             at_start: |_, _| {},
             answer: |_, _, _| {},
         }
+    }
+
+    pub(crate) fn of(case: Case) -> Self {
+        Self::new(case.source, case.fields)
     }
 
     pub(crate) fn add(self, plane: &mut Plane) -> Reports {
