@@ -30,8 +30,7 @@ impl Pacer {
             return set;
         }
         let percent = if slow_start { 200 } else { 120 };
-        let rate = u128::from(window) * percent * 10_000_000 / u128::from(srtt_ns);
-        u64::try_from(rate).unwrap_or(u64::MAX)
+        window.saturating_mul(percent * 10_000_000) / srtt_ns
     }
 
     /// When the next segment may leave, ns.
@@ -46,8 +45,7 @@ impl Pacer {
             self.free_at = self.free_at.max(now);
             return;
         }
-        let bytes = u128::from(payload + HEADERS);
-        let takes = u64::try_from(bytes * 1_000_000_000 / u128::from(rate)).unwrap_or(u64::MAX);
+        let takes = (payload + HEADERS).saturating_mul(1_000_000_000) / rate;
         let credit = now.saturating_sub(self.free_at).min(takes / 2);
         self.free_at = now.max(self.free_at).saturating_add(takes - credit);
     }

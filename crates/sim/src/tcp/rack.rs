@@ -36,19 +36,22 @@ impl Default for Rack {
 }
 
 impl Rack {
-    /// Steps 1 and 2: a segment was delivered. One that was sent again, and sooner than a round
-    /// trip ago, was acknowledged for its first transmission.
+    /// Steps 1 and 2: a segment was delivered. One that was sent again since the clock that its
+    /// ACK echoes, ns, or sooner than a round trip ago, was acknowledged for an earlier
+    /// transmission. Only an ACK in order echoes the clock of what arrived (RFC 7323 §4.3).
     #[inline]
-    pub(super) fn on_delivered(&mut self, now: u64, sent: &Sent, min_rtt: u64) {
+    pub(super) fn on_delivered(&mut self, now: u64, echo: Option<u64>, sent: &Sent, min_rtt: u64) {
         let rtt = now.saturating_sub(sent.at);
-        if sent.order < self.order || (sent.ever_resent && rtt < min_rtt) {
+        let earlier = || rtt < min_rtt || echo.is_some_and(|echo| echo < sent.at);
+        if sent.order < self.order || (sent.ever_resent && earlier()) {
             return;
         }
         self.order = sent.order;
         self.rtt = rtt;
     }
 
-    /// Step 3: a segment that was sent once arrived after a later one.
+    /// Step 3: a segment that was sent once arrived after a later one. So did, by its clock, one
+    /// whose retransmission was in vain.
     pub(super) fn on_reordering(&mut self) {
         self.reordering_seen = true;
     }

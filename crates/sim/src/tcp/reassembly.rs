@@ -65,7 +65,8 @@ impl Reassembly {
                 start: known.start.max(block.start),
                 end: known.end.min(block.end),
             };
-            if overlap.start < overlap.end {
+            // RFC 2883 §4: only the first, when there are several.
+            if overlap.start < overlap.end && self.duplicate.is_none() {
                 self.duplicate = Some(overlap);
             }
             merged.start = merged.start.min(known.start);

@@ -81,6 +81,15 @@ impl Scoreboard {
         (self.out() + self.resent).saturating_sub(self.sacked + self.lost)
     }
 
+    /// The same, counted afresh; without SACK, duplicates are taken on trust.
+    pub(super) fn recount(&self, sack: bool) -> u64 {
+        let in_flight = |s: &&Sent| !s.sacked && !s.waits();
+        let twice = |s: &&Sent| s.resent && !s.lost;
+        let count = self.segments.iter().filter(in_flight).count()
+            + self.segments.iter().filter(twice).count();
+        (count as u64).saturating_sub(if sack { 0 } else { self.sacked })
+    }
+
     pub(super) fn sacked(&self) -> u64 {
         self.sacked
     }

@@ -2,5 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod receiver;
+mod recovery;
+mod script;
+mod sending;
 mod transfer;
 mod wire;

@@ -41,17 +41,19 @@ struct Delivery {
     reordered: bool,
 }
 
+/// What a delivery is judged by.
+struct Context<'a> {
+    rack: &'a mut Rack,
+    now: u64,
+    echo: u64,
+    min_rtt: u64,
+    /// The highest offset that had arrived before.
+    forward: u64,
+}
+
 impl Delivery {
     #[inline]
-    fn take(
-        &mut self,
-        sent: &Sent,
-        in_order: bool,
-        forward: u64,
-        ack: (u64, u64),
-        rack: &mut Rack,
-    ) {
-        let (now, min_rtt) = ack;
+    fn take(&mut self, sent: &Sent, in_order: bool, context: &mut Context<'_>) {
         if in_order && sent.ever_resent {
             self.again = true;
         }
@@ -59,7 +61,10 @@ impl Delivery {
             return;
         }
         self.newest.consider(sent.order, sent.at, sent.stamp);
-        rack.on_delivered(now, sent, min_rtt);
+        let echo = in_order.then_some(context.echo);
+        context
+            .rack
+            .on_delivered(context.now, echo, sent, context.min_rtt);
         if in_order {
             self.acked += 1;
         } else {
@@ -68,7 +73,7 @@ impl Delivery {
         if sent.ever_resent {
             return;
         }
-        self.reordered |= sent.end() <= forward;
+        self.reordered |= sent.end() <= context.forward;
         let times = if in_order {
             &mut self.in_order
         } else {
@@ -97,19 +102,23 @@ impl Sender {
         let (duplicate, blocks) = split(segment);
         let duplicates = duplicate.map_or(0, |block| self.take_duplicate(block, segment));
         let out = self.scoreboard.out() > 0;
-        let forward = self.scoreboard.forward();
-        let min_rtt = self.rtt.min();
+        let mut context = Context {
+            rack: &mut self.rack,
+            now,
+            echo: segment.timestamp.as_nanos(),
+            min_rtt: self.rtt.min(),
+            forward: self.scoreboard.forward(),
+        };
         let mut delivery = Delivery::default();
-        let rack = &mut self.rack;
         if self.sack && !blocks.is_empty() {
             self.scoreboard.acknowledge_selectively(blocks, |sent| {
-                delivery.take(sent, false, forward, (now, min_rtt), rack);
+                delivery.take(sent, false, &mut context);
             });
         }
         let advanced = segment.ack > self.acked;
         if advanced {
             self.scoreboard.acknowledge(segment.ack, |sent| {
-                delivery.take(sent, true, forward, (now, min_rtt), rack);
+                delivery.take(sent, true, &mut context);
             });
             self.acked = segment.ack;
             self.timers.backoff = 0;
@@ -147,10 +156,9 @@ impl Sender {
             .rate
             .on_ack(now, &delivery.newest, delivered > 0, self.rtt.min());
         if let Some(sample) = sample {
-            let bytes = u128::from(sample.delivered) * u128::from(self.mss) * 1_000_000_000;
+            let bytes = sample.delivered * self.mss;
             let mut set = |signal: Signal, ns: u64| {
-                if ns > 0 {
-                    let rate = u64::try_from(bytes / u128::from(ns)).unwrap_or(u64::MAX);
+                if let Some(rate) = bytes.saturating_mul(1_000_000_000).checked_div(ns) {
                     self.signals[signal as usize] = rate;
                 }
             };

@@ -356,6 +356,9 @@ impl Sender {
         }
         self.episode.undo = None;
         self.episode.resend_front = false;
+        if self.episode.state == State::Recovery {
+            self.rack.on_reordering();
+        }
         if self.episode.prior_cwnd == 0 {
             return;
         }

@@ -351,6 +351,13 @@ impl Sender {
         self.scoreboard.in_flight() * self.mss
     }
 
+    /// [`Self::in_flight`], counted afresh from each segment's fate: takes time in proportion to
+    /// the window, and must be equal.
+    #[must_use]
+    pub fn recount_in_flight(&self) -> u64 {
+        self.scoreboard.recount(self.sack) * self.mss
+    }
+
     /// The congestion state.
     #[must_use]
     pub fn state(&self) -> State {

@@ -2,20 +2,20 @@
 
 use fairwater_net::Time;
 
+use super::Sender;
 use super::congestion::Probe;
-use super::{Sender, State};
 use crate::Ecn;
 use crate::tcp::Segment;
 
-/// Why nothing more can be sent now.
+/// What keeps more from being sent now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Held {
-    ByCwnd,
-    ByWindow,
-    ByPacing,
+    Cwnd,
+    Window,
+    Pacing,
     /// A small segment waits for another's acknowledgement (RFC 1122 §4.2.3.4).
-    ByNagle,
-    ByApplication,
+    Nagle,
+    Application,
 }
 
 /// A segment of new data that may be sent.
@@ -43,19 +43,21 @@ impl Sender {
         }
         let rate = self.current_rate();
         if rate > 0 && self.pacer.free_at() > now {
-            return self.hold(Held::ByPacing, now);
+            return self.hold(Held::Pacing, now);
         }
         if self.scoreboard.in_flight() >= self.cwnd_packets() {
-            return self.hold(Held::ByCwnd, now);
+            return self.hold(Held::Cwnd, now);
         }
         if let Some(number) = self.scoreboard.next_waiting() {
             return self.resend(number, now);
         }
-        if self.scoreboard.out() == 0 {
-            self.restart_after_idle(now);
-        }
         match self.next_new() {
-            Ok(new) => Some(self.send_new(new, now)),
+            Ok(new) => {
+                if self.scoreboard.out() == 0 {
+                    self.restart_after_idle(now);
+                }
+                Some(self.send_new(new, now))
+            }
             Err(held) => self.hold(held, now),
         }
     }
@@ -93,13 +95,9 @@ impl Sender {
         if !self.idle_restart || idle <= rto || self.next == 0 {
             return;
         }
-        if self.written <= self.next && !(self.closed && !self.fin_sent) {
-            return;
-        }
         let least = self.cwnd.min(self.initial_window * self.mss);
         let halvings = (idle / rto).min(63);
         let cwnd = (self.cwnd >> halvings).max(least);
-        self.last_sent = now;
         if cwnd < self.cwnd {
             self.before_idle.get_or_insert(self.cwnd);
             self.cwnd = cwnd;
@@ -114,7 +112,7 @@ impl Sender {
             return if fin_due {
                 Ok(New { len: 0, fin: true })
             } else {
-                Err(Held::ByApplication)
+                Err(Held::Application)
             };
         }
         let mut len = unsent.min(self.mss);
@@ -123,14 +121,14 @@ impl Sender {
             // RFC 1122 §4.2.3.4: no small segments because of a small window, but for one that
             // nothing else would follow.
             if self.scoreboard.out() > 0 || room == 0 {
-                return Err(Held::ByWindow);
+                return Err(Held::Window);
             }
             len = room;
         }
         let last = len == unsent;
         // Nagle's rule as Minshall has it: one small segment may be out.
         if len < self.mss && !(last && fin_due) && self.small_end > self.acked {
-            return Err(Held::ByNagle);
+            return Err(Held::Nagle);
         }
         Ok(New {
             len: u32::try_from(len).unwrap_or(u32::MAX),
@@ -221,16 +219,16 @@ impl Sender {
     /// Nothing more can be sent now.
     fn hold(&mut self, held: Held, now: u64) -> Option<Segment> {
         match held {
-            Held::ByPacing => self.timers.pace = Some(self.pacer.free_at()),
-            Held::ByWindow if self.scoreboard.out() == 0 => return self.probe_window(now),
-            Held::ByApplication | Held::ByNagle => {
+            Held::Pacing => self.timers.pace = Some(self.pacer.free_at()),
+            Held::Window if self.scoreboard.out() == 0 => return self.probe_window(now),
+            Held::Application | Held::Nagle => {
                 if self.scoreboard.waiting() == 0 {
                     self.rate.on_app_limited(self.scoreboard.in_flight());
                 }
             }
-            Held::ByWindow | Held::ByCwnd => {}
+            Held::Window | Held::Cwnd => {}
         }
-        self.validate_window(held == Held::ByCwnd);
+        self.validate_window(held == Held::Cwnd);
         None
     }
 
@@ -262,11 +260,5 @@ impl Sender {
             timestamp: Time::from_nanos(now),
             ..Segment::default()
         })
-    }
-
-    /// Whether fast recovery or a timeout's recovery goes on.
-    #[must_use]
-    pub fn is_recovering(&self) -> bool {
-        self.episode.state >= State::Recovery
     }
 }
