@@ -26,6 +26,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod beat;
 mod catalogue;
 mod command;
 mod desk;

@@ -5,8 +5,11 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use fairwater_proto::link::datagram::{Agent, Batch};
-use fairwater_proto::link::{self, Link, LinkError, Listener, MAX_PACKET, Poller, ring, seqpacket};
+use fairwater_proto::link::{
+    self, Link, LinkError, Listener, MAX_PACKET, Patience, Poller, ring, seqpacket,
+};
 
+use super::beat::Beat;
 use super::peer::PeerId;
 use super::service::{Config, Service};
 use super::stopper::Stopper;
@@ -22,8 +25,9 @@ const RETRY: Duration = Duration::from_millis(1);
 /// Packets that are taken from one peer before the others have their turn.
 const BUDGET: usize = 256;
 
-/// Turns in a row that hear rings alone, without asking the system who else has something to say.
-const RING_TURNS: u32 = 8;
+/// How long those are heard alone who are known to speak, without the system being asked who else
+/// has something to say, µs.
+const ASK_US: u64 = 100;
 
 /// The longest datagram that is taken, bytes: libccp's bound on a message.
 const DATAGRAM_BYTES: usize = 1 << 15;
@@ -32,7 +36,8 @@ const STOP: u64 = 0;
 const AGENT: u64 = 1;
 const SEQPACKET: u64 = 2;
 const RING: u64 = 3;
-const FIRST_LINK: u64 = 4;
+const BEAT: u64 = 4;
+const FIRST_LINK: u64 = 5;
 
 /// Where a server is to be found, and how it waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,7 +50,8 @@ pub struct Endpoints {
     pub seqpacket: Option<PathBuf>,
     /// A Unix seqpacket socket that gives each peer rings in shared memory.
     pub ring: Option<PathBuf>,
-    /// How long to look for packets in rings before sleeping.
+    /// How long at most to look for packets in rings before sleeping, where that pays: see
+    /// [`Patience`].
     pub spin: Duration,
 }
 
@@ -75,11 +81,15 @@ pub struct Server {
     tokens: Vec<u64>,
     buffer: Vec<u8>,
     stopper: Stopper,
-    spin: Duration,
-    /// Turns since the system was last asked.
-    ring_turns: u32,
-    /// The longest that a turn sleeps, so that signs of life are in time.
-    beat: Duration,
+    patience: Patience,
+    /// The last batch of datagrams had several: more have come since, probably.
+    datagrams_flow: bool,
+    /// When the system was last asked.
+    asked_us: u64,
+    /// When the last turn ended.
+    turned_us: u64,
+    /// So that signs of life are in time.
+    beat: Beat,
     start: Instant,
 }
 
@@ -108,6 +118,9 @@ impl Server {
         let poller = Poller::new()?;
         let stopper = Stopper::new()?;
         poller.add(&stopper, STOP)?;
+        let alive = Duration::from_micros(config.alive_us.into());
+        let beat = Beat::new(LONGEST_TURN.min(alive / 2))?;
+        poller.add(&beat, BEAT)?;
         if let Some(agent) = &agent {
             poller.add(agent, AGENT)?;
         }
@@ -121,7 +134,8 @@ impl Server {
             service: Service::new(plane, config),
             poller,
             agent,
-            batch: Batch::new(Batch::MOST, DATAGRAM_BYTES),
+            // More never wait at once: a larger batch would look for one in vain each time.
+            batch: Batch::new(Agent::queue(), DATAGRAM_BYTES),
             seqpacket,
             ring,
             ways: Ways::default(),
@@ -129,9 +143,11 @@ impl Server {
             tokens: Vec::new(),
             buffer: vec![0; MAX_PACKET],
             stopper,
-            spin: endpoints.spin,
-            ring_turns: 0,
-            beat: LONGEST_TURN.min(Duration::from_micros(config.alive_us.into()) / 2),
+            patience: Patience::new(endpoints.spin),
+            datagrams_flow: false,
+            asked_us: 0,
+            turned_us: 0,
+            beat,
             start: Instant::now(),
         })
     }
@@ -178,6 +194,10 @@ impl Server {
                 AGENT => self.hear_datagrams()?,
                 SEQPACKET => self.accept_seqpacket(),
                 RING => self.accept_ring(),
+                BEAT => {
+                    self.beat.hear();
+                    self.service.tick(self.now_us());
+                }
                 link => {
                     let index = usize::try_from(link - FIRST_LINK).unwrap_or(usize::MAX);
                     self.hear_link(index);
@@ -185,9 +205,8 @@ impl Server {
             }
         }
         self.tokens = tokens;
-        let now_us = self.now_us();
-        self.service.tick(now_us);
         self.transmit();
+        self.turned_us = self.now_us();
         Ok(())
     }
 
@@ -197,38 +216,53 @@ impl Server {
 
     /// Fills `tokens` with where something is.
     fn wait(&mut self, wait: Duration) -> io::Result<()> {
-        let ways = &self.ways;
-        let pending = link::spin(self.spin, || ways.is_pending());
-        if pending && self.ring_turns < RING_TURNS {
-            self.ring_turns += 1;
+        let speak = self.look() || self.datagrams_flow;
+        if speak && self.turned_us.saturating_sub(self.asked_us) < ASK_US {
+            if self.datagrams_flow {
+                self.tokens.push(AGENT);
+            }
             self.take_pending();
             return Ok(());
         }
-        self.ring_turns = 0;
-        let mut quiet = true;
-        for link in self.ways.links() {
-            quiet &= link.prepare_to_wait();
-        }
-        let longest = match (quiet, self.blocked.is_empty()) {
-            (false, _) => Duration::ZERO,
-            (true, true) => self.beat,
-            (true, false) => RETRY.min(self.beat),
+        let timeout = if !self.ways.prepare_to_wait() {
+            Some(Duration::ZERO)
+        } else if !self.blocked.is_empty() {
+            Some(wait.min(RETRY))
+        } else {
+            // The beat ends longer ones.
+            Some(wait).filter(|wait| *wait < self.beat.period())
         };
-        let wait = wait.min(longest);
-        self.tokens.extend(self.poller.wait(Some(wait))?);
+        let slept = Instant::now();
+        self.tokens.extend(self.poller.wait(timeout)?);
+        if self.tokens.iter().any(|token| *token >= FIRST_LINK) {
+            self.patience.waited(slept.elapsed());
+        }
+        self.asked_us = self.now_us();
         self.take_pending();
         Ok(())
     }
 
+    /// Whether a packet lies in some link's memory, now or soon.
+    fn look(&mut self) -> bool {
+        let Self { ways, patience, .. } = self;
+        let is_pending = || ways.pending().next().is_some();
+        if is_pending() {
+            return true;
+        }
+        let limit = patience.look();
+        if limit.is_zero() || self.datagrams_flow || !ways.has_active() {
+            return false;
+        }
+        let start = Instant::now();
+        let found = link::spin(limit, is_pending);
+        patience.looked(start.elapsed(), found);
+        found
+    }
+
     /// Adds the links in whose memory packets lie.
     fn take_pending(&mut self) {
-        for index in 0..self.ways.len() {
-            if let Some((_, Way::Link(link))) = self.ways.at_mut(index)
-                && link.is_pending()
-            {
-                self.tokens.push(FIRST_LINK + index as u64);
-            }
-        }
+        let links = self.ways.pending().map(|index| FIRST_LINK + index as u64);
+        self.tokens.extend(links);
     }
 
     fn hear_datagrams(&mut self) -> io::Result<()> {
@@ -244,7 +278,9 @@ impl Server {
         else {
             return Ok(());
         };
-        for (address, packet) in agent.receive(batch)?.iter() {
+        let batch = agent.receive(batch)?;
+        self.datagrams_flow = batch.len() > 1;
+        for (address, packet) in batch.iter() {
             // Who cannot be answered cannot be served; what did not fit is no message.
             let (Some(address), Some(packet)) = (address, packet) else {
                 continue;
@@ -300,10 +336,12 @@ impl Server {
             return self.service.peer_gone(peer);
         }
         discard(&self.poller, self.ways.insert(peer, Way::Link(link)));
+        self.ways.heard(peer.index());
     }
 
     fn hear_link(&mut self, index: usize) {
         let now_us = self.now_us();
+        self.ways.heard(index);
         let Some((peer, Way::Link(link))) = self.ways.at_mut(index) else {
             return;
         };

@@ -31,10 +31,21 @@ impl Way {
     }
 }
 
+/// A peer's.
+#[derive(Debug)]
+struct Place {
+    peer: PeerId,
+    way: Way,
+    /// Whether it is among the active.
+    active: bool,
+}
+
 /// The way to each peer, by index, and the peer of each datagram address.
 #[derive(Debug, Default)]
 pub(super) struct Ways {
-    all: Vec<Option<(PeerId, Way)>>,
+    all: Vec<Option<Place>>,
+    /// By index, each once.
+    active: Vec<usize>,
     addresses: HashMap<Address, PeerId>,
     /// Who sent the last datagram: most often the next is theirs too.
     last: Option<(Address, PeerId)>,
@@ -51,14 +62,18 @@ impl Ways {
             self.all.resize_with(peer.index() + 1, || None);
         }
         if let Some(place) = self.all.get_mut(peer.index()) {
-            *place = Some((peer, way));
+            *place = Some(Place {
+                peer,
+                way,
+                active: false,
+            });
         }
         former
     }
 
     pub(super) fn remove(&mut self, peer: PeerId) -> Option<Way> {
         let place = self.all.get(peer.index())?.as_ref();
-        if place.is_some_and(|(holder, _)| *holder == peer) {
+        if place.is_some_and(|place| place.peer == peer) {
             self.take(peer.index())
         } else {
             None
@@ -66,7 +81,10 @@ impl Ways {
     }
 
     fn take(&mut self, index: usize) -> Option<Way> {
-        let (peer, way) = self.all.get_mut(index)?.take()?;
+        let Place { peer, way, active } = self.all.get_mut(index)?.take()?;
+        if active {
+            self.active.retain(|other| *other != index);
+        }
         if let Way::Datagram(datagram) = &way {
             self.addresses.remove(datagram.address());
             self.last = self.last.take().filter(|(_, last)| *last != peer);
@@ -75,32 +93,55 @@ impl Ways {
     }
 
     pub(super) fn get_mut(&mut self, peer: PeerId) -> Option<&mut Way> {
-        let (holder, way) = self.all.get_mut(peer.index())?.as_mut()?;
-        (*holder == peer).then_some(way)
+        let place = self.all.get_mut(peer.index())?.as_mut()?;
+        (place.peer == peer).then_some(&mut place.way)
     }
 
     pub(super) fn at_mut(&mut self, index: usize) -> Option<(PeerId, &mut Way)> {
-        let (peer, way) = self.all.get_mut(index)?.as_mut()?;
-        Some((*peer, way))
+        let place = self.all.get_mut(index)?.as_mut()?;
+        Some((place.peer, &mut place.way))
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.all.len()
+    /// The peer's link has just been heard, or is new: packets may lie in its memory without its
+    /// bell having been rung.
+    pub(super) fn heard(&mut self, index: usize) {
+        if let Some(Some(place)) = self.all.get_mut(index)
+            && !place.active
+        {
+            place.active = true;
+            self.active.push(index);
+        }
     }
 
-    /// The links that are not sockets of many peers.
-    pub(super) fn links(&mut self) -> impl Iterator<Item = &mut Box<dyn Link>> {
-        self.all.iter_mut().filter_map(|place| match place {
-            Some((_, Way::Link(link))) => Some(link),
-            _ => None,
-        })
+    /// Whether any link is active.
+    pub(super) fn has_active(&self) -> bool {
+        !self.active.is_empty()
     }
 
-    /// Whether a packet lies in some link's memory.
-    pub(super) fn is_pending(&self) -> bool {
-        self.all
-            .iter()
-            .any(|place| matches!(place, Some((_, Way::Link(link))) if link.is_pending()))
+    /// The active links in whose memory packets lie.
+    pub(super) fn pending(&self) -> impl Iterator<Item = usize> {
+        let is_pending = |index: &&usize| {
+            let place = self.all.get(**index).and_then(Option::as_ref);
+            matches!(place, Some(Place { way: Way::Link(link), .. }) if link.is_pending())
+        };
+        self.active.iter().filter(is_pending).copied()
+    }
+
+    /// To be called before waiting: what comes in a link from now on rings its bell, and the link
+    /// is not active any more. Returns false if packets lie in one already, which remains active.
+    pub(super) fn prepare_to_wait(&mut self) -> bool {
+        let Self { all, active, .. } = self;
+        active.retain(|index| {
+            let Some(Some(place)) = all.get_mut(*index) else {
+                return false;
+            };
+            place.active = match &mut place.way {
+                Way::Link(link) => !link.prepare_to_wait(),
+                Way::Datagram(_) => false,
+            };
+            place.active
+        });
+        active.is_empty()
     }
 
     #[inline]

@@ -24,7 +24,7 @@ mod spin;
 
 pub use error::LinkError;
 pub use poller::{Pollable, Poller, Source, Trigger};
-pub use spin::{DEFAULT_SPIN, spin};
+pub use spin::{DEFAULT_SPIN, Patience, spin};
 
 /// The bound on a packet, bytes: that of a message in our encoding. A buffer of this size
 /// receives whatever comes.

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod datagram;
+mod patience;
 mod ring;
 mod seqpacket;
 mod support;

@@ -47,8 +47,9 @@ pub(crate) struct Args {
     /// Stop after this time
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     duration: Option<Duration>,
-    /// Look for reports in shared memory for this long before sleeping: quicker, for more CPU
-    #[arg(long, value_name = "TIME", default_value = "5us", value_parser = parse_duration)]
+    /// Look for reports in shared memory for up to this long before sleeping, while they come that
+    /// soon; 0us never does
+    #[arg(long, value_name = "TIME", default_value = "50us", value_parser = parse_duration)]
     spin: Duration,
     /// Print counts as JSON on standard output in the end
     #[arg(long)]

@@ -1,6 +1,7 @@
 //! The agent's end: one socket for all datapaths.
 
 use std::fmt;
+use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -68,6 +69,15 @@ impl Agent {
     #[must_use]
     pub fn path(&self) -> &Path {
         self.bound.path()
+    }
+
+    /// The most packets that wait at a socket made now: one more than `net.unix.max_dgram_qlen`.
+    /// [`Batch::MOST`] if that cannot be read.
+    #[must_use]
+    pub fn queue() -> usize {
+        let read = fs::read_to_string("/proc/sys/net/unix/max_dgram_qlen").ok();
+        let limit = read.and_then(|limit| limit.trim().parse::<usize>().ok());
+        limit.map_or(Batch::MOST, |limit| limit.saturating_add(1))
     }
 
     /// Receives what is there, up to the batch's size, without blocking, in place of what the
