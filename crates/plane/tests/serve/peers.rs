@@ -234,6 +234,25 @@ fn a_program_that_a_datapath_refuses_is_not_sent_again() {
     assert_eq!(service.statistics().refused_total(), 0);
 }
 
+/// A plane that was held up answers old reports of flows that are under the fallback by then.
+#[test]
+fn a_command_that_came_too_late_costs_the_flow_nothing() {
+    let mut service = service(Config::default());
+    let peer = met(&mut service);
+    let flow = id(0, 1);
+    let program = start(&mut service, peer, flow, "");
+    let late = Refusal {
+        message: 0x83,
+        reason: RefusalReason::OutOfOrder,
+        flow: Some(flow),
+        program: 0,
+    };
+    service.say(peer, &ToPlane::Refused(late));
+    assert_eq!(service.hear(), []);
+    service.say(peer, &reported(flow, program, &[7]));
+    assert_eq!(service.hear(), [(peer, command(flow, 7))]);
+}
+
 #[test]
 fn a_peer_that_keeps_few_programs_is_given_no_more() {
     let mut service = service(Config::default());

@@ -29,6 +29,8 @@ impl Shared {
             }
             // It ended meanwhile, and its end is on the way.
             Some(_) if refusal.reason == RefusalReason::UnknownFlow => {}
+            // It went under the fallback meanwhile, because this plane was silent: it resumes.
+            Some(_) if refusal.reason == RefusalReason::OutOfOrder => {}
             Some(flow) if peer.tenant(flow).is_some() => {
                 let why = format!("it refused a command: {:?}", refusal.reason);
                 self.trouble(peer, dialect, flow.slot, Trouble { program: None, why });
