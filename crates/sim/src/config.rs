@@ -160,7 +160,8 @@ pub enum Traffic {
 /// A distribution of sizes, linear between its points.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SizeCdf {
-    /// `(bytes, probability of at most that many)`: both rise, the last probability is 1.
+    /// `(bytes, probability of at most that many)`: neither falls, no two points are the same, and
+    /// the last probability is 1. A size drawn is whole, and at least 1 byte.
     pub points: Vec<(f64, f64)>,
 }
 

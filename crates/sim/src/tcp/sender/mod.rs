@@ -180,6 +180,11 @@ impl Sender {
         }
     }
 
+    /// The application takes back what it wrote and was not sent yet.
+    pub fn cut(&mut self) {
+        self.written = self.written.min(self.next);
+    }
+
     /// The application has no more: a FIN follows what it wrote.
     pub fn close(&mut self) {
         self.closed = true;

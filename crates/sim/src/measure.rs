@@ -1,0 +1,201 @@
+//! Distributions and intervals.
+
+use fairwater_net::{Capacity, Counters, Passage, Time};
+use hdrhistogram::Histogram;
+
+use crate::{EdgeOutcome, EdgeSample, Measure, Quantiles};
+
+/// A distribution of times, ns. Quantiles are within the precision asked for; the least and the
+/// mean are exact.
+#[derive(Debug)]
+pub(crate) struct Distribution {
+    /// Times above 0. `None` if it could not be made, which a valid precision excludes.
+    above: Option<Histogram<u32>>,
+    zeros: u64,
+    count: u64,
+    sum: u128,
+    min: u64,
+}
+
+impl Distribution {
+    /// Quantiles to that many significant digits.
+    pub(crate) fn new(digits: u8) -> Self {
+        Self {
+            above: Histogram::new(digits).ok(),
+            zeros: 0,
+            count: 0,
+            sum: 0,
+            min: u64::MAX,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn record(&mut self, ns: u64) {
+        self.count += 1;
+        self.min = self.min.min(ns);
+        if ns == 0 {
+            self.zeros += 1;
+            return;
+        }
+        self.sum += u128::from(ns);
+        if let Some(above) = &mut self.above {
+            // It grows to hold the value; only a want of address space fails.
+            let _ = above.record(ns);
+        }
+    }
+
+    /// In µs.
+    #[expect(clippy::cast_precision_loss, reason = "a statistic")]
+    pub(crate) fn quantiles_us(&self) -> Quantiles {
+        if self.count == 0 {
+            return Quantiles::default();
+        }
+        let quantile = |share: f64| {
+            let zeros = self.zeros as f64 / self.count as f64;
+            match &self.above {
+                Some(above) if share > zeros => {
+                    let share = (share - zeros) / (1.0 - zeros);
+                    above.value_at_quantile(share) as f64 / 1e3
+                }
+                _ => 0.0,
+            }
+        };
+        Quantiles {
+            min: self.min as f64 / 1e3,
+            mean: self.sum as f64 / self.count as f64 / 1e3,
+            p50: quantile(0.5),
+            p95: quantile(0.95),
+            p99: quantile(0.99),
+        }
+    }
+}
+
+/// What is measured of an edge.
+#[derive(Debug)]
+pub(crate) struct EdgeMeasure {
+    from: Time,
+    end: Time,
+    /// 0 is no samples.
+    interval_ns: u64,
+    packets: u64,
+    bytes: u64,
+    queueing: Distribution,
+    /// At the beginning of what is summed up.
+    before: Counters,
+    /// At the end of the last interval.
+    last: Counters,
+    intervals: Vec<Interval>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Interval {
+    bytes: u64,
+    packets: u64,
+    queueing_ns: u64,
+    queued_bytes: u64,
+    dropped: u64,
+    marked: u64,
+}
+
+impl EdgeMeasure {
+    pub(crate) fn new(measure: &Measure, end: Time) -> Self {
+        Self {
+            from: measure.from,
+            end,
+            interval_ns: measure.interval.map_or(0, |i| nanos(Time::ZERO + i)),
+            packets: 0,
+            bytes: 0,
+            queueing: Distribution::new(3),
+            before: Counters::default(),
+            last: Counters::default(),
+            intervals: Vec::new(),
+        }
+    }
+
+    /// A packet has passed. It counts where it left the bottleneck, whenever it comes out.
+    #[inline]
+    pub(crate) fn passed(&mut self, passage: &Passage) {
+        let at = passage.departed;
+        if at > self.end {
+            return;
+        }
+        let queueing_ns = nanos(Time::ZERO + passage.queueing_delay());
+        let bytes = u64::from(passage.size_bytes);
+        if at >= self.from {
+            self.packets += 1;
+            self.bytes += bytes;
+            self.queueing.record(queueing_ns);
+        }
+        // An interval has its end and not its beginning.
+        if let Some(index) = nanos(at).saturating_sub(1).checked_div(self.interval_ns) {
+            let interval = self.interval(index);
+            interval.bytes += bytes;
+            interval.packets += 1;
+            interval.queueing_ns += queueing_ns;
+        }
+    }
+
+    fn interval(&mut self, index: u64) -> &mut Interval {
+        let index = usize::try_from(index).unwrap_or(usize::MAX);
+        if self.intervals.len() <= index {
+            self.intervals.resize(index + 1, Interval::default());
+        }
+        &mut self.intervals[index]
+    }
+
+    /// Summaries begin.
+    pub(crate) fn begin(&mut self, counters: Counters) {
+        self.before = counters;
+    }
+
+    /// The interval that ends now is over.
+    pub(crate) fn sample(&mut self, now: Time, counters: Counters, queued_bytes: u64) {
+        let last = std::mem::replace(&mut self.last, counters);
+        let index = (nanos(now) / self.interval_ns.max(1)).saturating_sub(1);
+        let interval = self.interval(index);
+        interval.queued_bytes = queued_bytes;
+        interval.dropped = dropped(&counters) - dropped(&last);
+        interval.marked = counters.marked - last.marked;
+    }
+
+    /// The summary. All packets that left by the end have passed.
+    #[expect(clippy::cast_precision_loss, reason = "statistics")]
+    pub(crate) fn finish(self, capacity: &Capacity, counters: Counters) -> EdgeOutcome {
+        let before = &self.before;
+        let utilisation = match capacity.bytes_between(self.from, self.end) {
+            Some(most) if most > 0 => self.bytes as f64 / most as f64,
+            _ => 0.0,
+        };
+        let samples = nanos(self.end).checked_div(self.interval_ns).unwrap_or(0);
+        let samples = (1..=samples).zip(&self.intervals).map(|(n, i)| EdgeSample {
+            at: Time::from_nanos(n * self.interval_ns),
+            bytes: i.bytes,
+            queued_bytes: i.queued_bytes,
+            queueing_us: (i.packets > 0).then(|| i.queueing_ns as f64 / i.packets as f64 / 1e3),
+            dropped: i.dropped,
+            marked: i.marked,
+        });
+        EdgeOutcome {
+            packets: self.packets,
+            bytes: self.bytes,
+            dropped: by_queue(&counters) - by_queue(before),
+            lost: counters.dropped_lost - before.dropped_lost,
+            marked: counters.marked - before.marked,
+            utilisation,
+            queueing_us: self.queueing.quantiles_us(),
+            samples: samples.collect(),
+        }
+    }
+}
+
+fn by_queue(counters: &Counters) -> u64 {
+    counters.dropped_full + counters.dropped_aqm
+}
+
+fn dropped(counters: &Counters) -> u64 {
+    by_queue(counters) + counters.dropped_lost
+}
+
+fn nanos(time: Time) -> u64 {
+    time.as_nanos()
+}

@@ -1,0 +1,110 @@
+//! Packets as the links carry them, and the segments in them.
+
+use fairwater_net::{Ecn, Packet};
+
+use crate::routes::Hop;
+use crate::tcp::Segment;
+
+/// Bytes of headers on each packet: IPv4's 20, TCP's 20, and 12 of timestamps, as Linux sends.
+pub(crate) const HEADERS: u32 = 52;
+
+/// Bytes of options that only SYNs have: the maximum segment size, SACK permitted, window scaling,
+/// and padding.
+const SYN_OPTIONS: u32 = 8;
+
+/// Bytes of the packet that carries the segment.
+pub(crate) fn size_bytes(segment: &Segment) -> u32 {
+    // RFC 2018 §3: 2 bytes and 8 a block; Linux pads them by 2.
+    let blocks = u32::try_from(segment.sack.len()).unwrap_or(0);
+    let sack = if blocks > 0 { 4 + 8 * blocks } else { 0 };
+    let syn = if segment.syn { SYN_OPTIONS } else { 0 };
+    HEADERS + sack + syn + segment.len
+}
+
+/// A packet in the network: small, for every queue on the way moves it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Parcel {
+    /// Where its segment lies.
+    pub(crate) segment: u32,
+    pub(crate) connection: u32,
+    /// Tells the connection from those that had its place before.
+    pub(crate) generation: u32,
+    /// Which edge it is on, or is to enter.
+    pub(crate) hop: Hop,
+    pub(crate) size_bytes: u32,
+    pub(crate) ecn: Ecn,
+    pub(crate) priority: u8,
+    pub(crate) to_receiver: bool,
+}
+
+impl Packet for Parcel {
+    fn size_bytes(&self) -> u32 {
+        self.size_bytes
+    }
+
+    /// One for each connection and direction, as a five-tuple would be.
+    fn flow(&self) -> u64 {
+        let name = u64::from(self.connection) << 33
+            | u64::from(self.generation) << 1
+            | u64::from(self.to_receiver);
+        spread(name)
+    }
+
+    fn priority(&self) -> u8 {
+        self.priority
+    }
+
+    fn ecn(&self) -> Ecn {
+        self.ecn
+    }
+
+    fn mark_ce(&mut self) {
+        self.ecn = Ecn::Ce;
+    }
+}
+
+/// Spreads near values far apart (the finalizer of SplitMix64; Steele et al., OOPSLA 2014).
+pub(crate) const fn spread(value: u64) -> u64 {
+    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ value >> 31
+}
+
+/// The segments under way. A place that was freed last is taken first, for it is in the cache.
+#[derive(Debug, Default)]
+pub(crate) struct Segments {
+    places: Vec<Segment>,
+    free: Vec<u32>,
+}
+
+impl Segments {
+    #[inline]
+    pub(crate) fn put(&mut self, segment: Segment) -> u32 {
+        match self.free.pop() {
+            Some(place) => {
+                self.places[place as usize] = segment;
+                place
+            }
+            None => {
+                self.places.push(segment);
+                u32::try_from(self.places.len() - 1).unwrap_or(u32::MAX)
+            }
+        }
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, place: u32) -> &Segment {
+        &self.places[place as usize]
+    }
+
+    #[inline]
+    pub(crate) fn free(&mut self, place: u32) {
+        self.free.push(place);
+    }
+
+    /// Segments that were put and not freed.
+    pub(crate) fn len(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+}

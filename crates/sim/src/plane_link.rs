@@ -1,0 +1,289 @@
+//! The plane and the way to it: a datapath on each sending host, one service, and packets between
+//! them that take time. What runs is what runs in reality; only its clock and its links are here.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use fairwater_datapath::{Backend, Controls, Datapath, PeerId, Signal, StartError, UnknownFlow};
+use fairwater_net::Time;
+use fairwater_plane::Plane;
+use fairwater_plane::serve::{self, Notice, Service};
+use fairwater_proto::{Dialect, FlowId, FlowInfo};
+
+use crate::PlaneConfig;
+
+/// Where a datapath is: an index of the hosts that have one.
+pub(crate) type Host = u32;
+
+/// A message is not cut: a packet has what was to be sent at one moment.
+const MAX_PACKET: usize = 1 << 16;
+
+/// A plane, the datapaths, and what is on its way between them.
+#[derive(Debug)]
+pub(crate) struct PlaneLink {
+    service: Service,
+    hosts: Vec<Joined>,
+    delay: Duration,
+    /// At least 1.
+    period_ns: u64,
+    outages: Vec<(Time, Time)>,
+    beat: Duration,
+    to_plane: Way,
+    to_datapaths: Way,
+    notices: Vec<(Time, String)>,
+}
+
+/// A datapath and its place at the service.
+#[derive(Debug)]
+struct Joined {
+    datapath: Datapath,
+    plane: PeerId,
+    peer: serve::PeerId,
+}
+
+/// Packets under way, in the order they were sent, which is that in which they arrive.
+#[derive(Debug, Default)]
+struct Way {
+    packets: VecDeque<Packet>,
+    /// Buffers to be used again.
+    spare: Vec<Vec<u8>>,
+}
+
+#[derive(Debug)]
+struct Packet {
+    arrives: Time,
+    host: Host,
+    bytes: Vec<u8>,
+}
+
+impl Way {
+    fn send(&mut self, arrives: Time, host: Host, bytes: &[u8]) {
+        let mut buffer = self.spare.pop().unwrap_or_default();
+        buffer.clear();
+        buffer.extend_from_slice(bytes);
+        self.packets.push_back(Packet {
+            arrives,
+            host,
+            bytes: buffer,
+        });
+    }
+
+    fn next(&self) -> Option<Time> {
+        self.packets.front().map(|packet| packet.arrives)
+    }
+
+    fn take(&mut self, now: Time) -> Option<Packet> {
+        (self.next()? <= now).then(|| self.packets.pop_front())?
+    }
+
+    fn keep(&mut self, packet: Packet) {
+        self.spare.push(packet.bytes);
+    }
+}
+
+impl PlaneLink {
+    pub(crate) fn new(plane: Plane, config: &PlaneConfig) -> Self {
+        let beat = config.silence / 10;
+        let service = serve::Config {
+            alive_us: u32::try_from(beat.as_micros()).unwrap_or(u32::MAX).max(1),
+            max_peers: u32::MAX,
+            max_flows: fairwater_plane::MAX_FLOWS,
+            ..serve::Config::default()
+        };
+        Self {
+            service: Service::new(plane, service),
+            hosts: Vec::new(),
+            delay: config.delay,
+            period_ns: (Time::ZERO + config.period).as_nanos().max(1),
+            outages: config.outages.clone(),
+            beat: beat / 2,
+            to_plane: Way::default(),
+            to_datapaths: Way::default(),
+            notices: Vec::new(),
+        }
+    }
+
+    /// Another host with a datapath; `None` when there are too many.
+    pub(crate) fn add_host(&mut self, name: &str, silence: Duration) -> Option<Host> {
+        let mut datapath = Datapath::new(fairwater_datapath::Config {
+            name: name.to_owned(),
+            instance: 1,
+            // Compiling takes longer than many a simulation.
+            backend: Backend::Interpreter,
+            silence_us: micros(Time::ZERO + silence),
+            ..fairwater_datapath::Config::default()
+        });
+        let plane = datapath.add_peer(Dialect::Own, 0);
+        let peer = self.service.connect(0)?;
+        let host = Host::try_from(peer.index()).ok()?;
+        self.hosts.push(Joined {
+            datapath,
+            plane,
+            peer,
+        });
+        self.transmit(host, Time::ZERO);
+        Some(host)
+    }
+
+    /// A flow begins.
+    pub(crate) fn start(
+        &mut self,
+        host: Host,
+        algorithm: &str,
+        info: &FlowInfo,
+        now: Time,
+    ) -> Result<FlowId, StartError> {
+        let joined = &mut self.hosts[host as usize];
+        let flow = joined.datapath.start(joined.plane, algorithm, info);
+        self.transmit(host, now);
+        flow
+    }
+
+    /// A flow ends.
+    pub(crate) fn close(&mut self, host: Host, flow: FlowId, now: Time) {
+        // Only what was started is closed, once.
+        let _ = self.hosts[host as usize].datapath.close(flow);
+        self.transmit(host, now);
+    }
+
+    /// Runs the flow's program; what changed is to be enforced.
+    #[inline]
+    pub(crate) fn invoke(
+        &mut self,
+        host: Host,
+        flow: FlowId,
+        signals: &[u64; Signal::ALL.len()],
+        now: Time,
+    ) -> Result<Option<Controls>, UnknownFlow> {
+        let controls = self.hosts[host as usize].datapath.invoke(flow, signals);
+        self.transmit(host, now);
+        controls
+    }
+
+    /// The sender changed its window by itself.
+    pub(crate) fn set_controls(&mut self, host: Host, flow: FlowId, controls: Controls) {
+        // Only what is in force is told, and it is in force because it is in range.
+        let _ = self.hosts[host as usize]
+            .datapath
+            .set_controls(flow, controls);
+    }
+
+    #[inline]
+    fn transmit(&mut self, host: Host, now: Time) {
+        let arrives = now + self.delay;
+        let datapath = &mut self.hosts[host as usize].datapath;
+        while let Some((_, bytes)) = datapath.poll_transmit(MAX_PACKET) {
+            self.to_plane.send(arrives, host, bytes);
+        }
+    }
+
+    /// When the plane next takes something up.
+    pub(crate) fn next_take_up(&self) -> Option<Time> {
+        self.to_plane.next().map(|arrives| {
+            let turns = arrives.as_nanos().div_ceil(self.period_ns);
+            let at = turns.saturating_mul(self.period_ns);
+            self.after_outages(Time::from_nanos(at))
+        })
+    }
+
+    /// The same time, or the end of the outage that it lies in.
+    fn after_outages(&self, at: Time) -> Time {
+        let mut at = at;
+        for (start, end) in &self.outages {
+            if (*start..*end).contains(&at) {
+                at = *end;
+            }
+        }
+        at
+    }
+
+    /// The plane takes up what has arrived, and answers.
+    pub(crate) fn take_up(&mut self, now: Time) {
+        while let Some(packet) = self.to_plane.take(now) {
+            let peer = self.hosts[packet.host as usize].peer;
+            self.service.on_packet(peer, &packet.bytes, micros(now));
+            self.to_plane.keep(packet);
+        }
+        self.answer(now);
+    }
+
+    fn answer(&mut self, now: Time) {
+        let arrives = now + self.delay;
+        while let Some((peer, bytes)) = self.service.poll_transmit() {
+            // Peers are never removed: their indices are the hosts'.
+            let host = Host::try_from(peer.index()).unwrap_or(Host::MAX);
+            self.to_datapaths.send(arrives, host, bytes);
+        }
+    }
+
+    /// When something of the plane's next arrives at a datapath.
+    pub(crate) fn next_arrival(&self) -> Option<Time> {
+        self.to_datapaths.next()
+    }
+
+    /// Datapaths take what has arrived for them.
+    pub(crate) fn arrive(&mut self, now: Time) {
+        while let Some(packet) = self.to_datapaths.take(now) {
+            let joined = &mut self.hosts[packet.host as usize];
+            joined
+                .datapath
+                .on_message(joined.plane, &packet.bytes, micros(now));
+            self.transmit(packet.host, now);
+            self.to_datapaths.keep(packet);
+        }
+    }
+
+    /// Signs of life and silence. Returns when to call it again.
+    pub(crate) fn beat(&mut self, now: Time) -> Time {
+        if self.after_outages(now) == now {
+            self.service.tick(micros(now));
+            self.answer(now);
+        }
+        for host in 0..self.hosts.len() {
+            let datapath = &mut self.hosts[host].datapath;
+            let now_us = micros(now);
+            if datapath.next_timeout().is_some_and(|at| at <= now_us) {
+                datapath.tick(now_us);
+                self.transmit(Host::try_from(host).unwrap_or(Host::MAX), now);
+            }
+        }
+        self.collect_notices(now);
+        now + self.beat
+    }
+
+    fn collect_notices(&mut self, now: Time) {
+        for notice in self.service.drain_notices() {
+            // That hosts come is no news here.
+            if !matches!(notice, Notice::Came { .. } | Notice::Left { .. }) {
+                self.notices.push((now, notice.to_string()));
+            }
+        }
+    }
+
+    /// Something that the plane does not know.
+    pub(crate) fn notice(&mut self, now: Time, notice: String) {
+        self.notices.push((now, notice));
+    }
+
+    /// Reports that reached the plane.
+    pub(crate) fn reports(&self) -> u64 {
+        self.service.statistics().reports
+    }
+
+    /// Times that a flow went under the fallback.
+    pub(crate) fn fallbacks(&self) -> u64 {
+        let of = |joined: &Joined| joined.datapath.statistics().fallbacks;
+        self.hosts.iter().map(of).sum()
+    }
+
+    /// All that the plane had to say.
+    pub(crate) fn into_notices(mut self, now: Time) -> Vec<(Time, String)> {
+        self.collect_notices(now);
+        self.notices
+    }
+}
+
+/// The clock of datapaths.
+pub(crate) fn micros(now: Time) -> u64 {
+    now.as_nanos() / 1_000
+}

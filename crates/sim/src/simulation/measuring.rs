@@ -1,0 +1,65 @@
+//! Samples, summaries, and the outcome.
+
+use super::Simulation;
+use crate::Outcome;
+use crate::events::Event;
+use crate::flow::Open;
+
+impl Simulation<'_> {
+    /// Every edge lets out what is due: queues are as they are now.
+    fn settle(&mut self) {
+        for edge in 0..self.edges.len() {
+            self.let_out(edge);
+        }
+    }
+
+    /// By flow: its open connections.
+    fn open_connections(&self) -> Vec<Open> {
+        let mut open = vec![Open::default(); self.flows.len()];
+        for connection in self.connections.iter() {
+            open[connection.flow as usize].add(connection);
+        }
+        open
+    }
+
+    /// Summaries begin.
+    pub(super) fn begin_summaries(&mut self) {
+        self.settle();
+        self.edges.begin();
+        let open = self.open_connections();
+        for (flow, open) in self.flows.iter_mut().zip(&open) {
+            flow.measured.begin(&open.totals);
+        }
+    }
+
+    /// An interval ends.
+    pub(super) fn sample(&mut self) {
+        self.settle();
+        self.edges.sample(self.now);
+        let open = self.open_connections();
+        for (flow, open) in self.flows.iter_mut().zip(&open) {
+            flow.measured.sample(self.now, open);
+        }
+        if let Some(interval) = self.config.measure.interval {
+            self.events.push(self.now + interval, Event::Sample);
+        }
+    }
+
+    pub(super) fn finish(mut self) -> Outcome {
+        self.settle();
+        debug_assert_eq!(self.segments.len(), self.edges.in_transit());
+        let open = self.open_connections();
+        let flows = self.flows.into_iter().zip(&open);
+        Outcome {
+            flows: flows
+                .map(|(flow, open)| flow.measured.finish(&open.totals))
+                .collect(),
+            hops: self.edges.hops,
+            edges: self.edges.finish(self.config, self.now),
+            events: self.taken,
+            reports: self.plane.reports(),
+            fallbacks: self.plane.fallbacks(),
+            notices: self.plane.into_notices(self.now),
+        }
+    }
+}

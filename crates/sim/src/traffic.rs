@@ -1,0 +1,157 @@
+//! What applications ask of their connections, and when.
+
+use std::time::Duration;
+
+use fairwater_net::Time;
+use rand_chacha::ChaCha8Rng;
+
+use crate::sizes::until_next_arrival;
+use crate::{FlowConfig, Traffic};
+
+/// What an application does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Act {
+    /// Opens a connection; what follows is about it.
+    Open,
+    /// Writes so many bytes that are a request.
+    Ask(u64),
+    /// Writes so many bytes.
+    Write(u64),
+    /// Has always more to send.
+    Flood,
+    /// Has no more than was sent so far.
+    Cut,
+    /// Will write no more.
+    Close,
+}
+
+/// The application of one flow, sans-IO: turns and answers go in, acts and the time of the next
+/// turn come out.
+#[derive(Debug)]
+pub(crate) struct Source {
+    traffic: Traffic,
+    start: Time,
+    stop: Time,
+    mss: u64,
+    rng: ChaCha8Rng,
+    /// Turns taken.
+    turns: u64,
+    /// Requests asked for on the same connection.
+    asked: u64,
+    stopped: bool,
+}
+
+impl Source {
+    /// Starts at `start`, which is the configuration's with its jitter.
+    pub(crate) fn new(flow: &FlowConfig, start: Time, rng: ChaCha8Rng) -> Self {
+        Self {
+            traffic: flow.traffic.clone(),
+            start,
+            stop: flow.stop.unwrap_or(Time::from_nanos(u64::MAX)),
+            mss: u64::from(flow.tcp.mss),
+            rng,
+            turns: 0,
+            asked: 0,
+            stopped: false,
+        }
+    }
+
+    /// When the first turn is.
+    pub(crate) fn first_turn(&mut self) -> Time {
+        let wait = match &self.traffic {
+            Traffic::Requests { sizes, load } => {
+                until_next_arrival(sizes.mean() / load, &mut self.rng)
+            }
+            _ => Duration::ZERO,
+        };
+        self.start + wait
+    }
+
+    /// A turn; returns when the next is.
+    pub(crate) fn turn(&mut self, now: Time, acts: &mut Vec<Act>) -> Option<Time> {
+        if self.stopped {
+            return None;
+        }
+        if now >= self.stop {
+            self.stopped = true;
+            self.end(acts);
+            return None;
+        }
+        let is_first = self.turns == 0;
+        self.turns += 1;
+        if is_first && !matches!(self.traffic, Traffic::Requests { .. }) {
+            acts.push(Act::Open);
+        }
+        let next = self.go_on(now, is_first, acts);
+        let stops = self.stop < Time::from_nanos(u64::MAX);
+        match next {
+            Some(next) => Some(next.min(self.stop)),
+            None => stops.then_some(self.stop),
+        }
+    }
+
+    fn go_on(&mut self, now: Time, is_first: bool, acts: &mut Vec<Act>) -> Option<Time> {
+        match &self.traffic {
+            Traffic::Bulk => {
+                if is_first {
+                    acts.push(Act::Flood);
+                }
+                None
+            }
+            Traffic::Bytes(bytes) => {
+                if is_first {
+                    acts.extend([Act::Ask(*bytes), Act::Close]);
+                    self.stopped = true;
+                }
+                None
+            }
+            Traffic::OnOff { on, off } => {
+                let sends = self.turns % 2 == 1;
+                acts.push(if sends { Act::Flood } else { Act::Cut });
+                Some(now + if sends { *on } else { *off })
+            }
+            Traffic::Limited { rate } => {
+                // A segment at a time, or what comes together in a millisecond.
+                let chunk = self.mss.max(rate / 1_000);
+                acts.push(Act::Write(chunk));
+                let bytes = u128::from(self.turns) * u128::from(chunk);
+                let ns = (bytes * 1_000_000_000).div_ceil(u128::from(*rate));
+                let ns = u64::try_from(ns).unwrap_or(u64::MAX);
+                Some(self.start + Duration::from_nanos(ns))
+            }
+            Traffic::Requests { sizes, load } => {
+                let bytes = sizes.draw(&mut self.rng);
+                acts.extend([Act::Open, Act::Ask(bytes), Act::Close]);
+                Some(now + until_next_arrival(sizes.mean() / load, &mut self.rng))
+            }
+            Traffic::PingPong { bytes, count, .. } => {
+                if count.is_some_and(|count| self.asked >= count) {
+                    self.stopped = true;
+                    acts.push(Act::Close);
+                } else {
+                    self.asked += 1;
+                    acts.push(Act::Ask(*bytes));
+                }
+                None
+            }
+        }
+    }
+
+    fn end(&self, acts: &mut Vec<Act>) {
+        match self.traffic {
+            _ if self.turns == 0 => {}
+            Traffic::Bulk | Traffic::OnOff { .. } => acts.extend([Act::Cut, Act::Close]),
+            Traffic::Limited { .. } | Traffic::PingPong { .. } => acts.push(Act::Close),
+            // Each closed its connection when it asked.
+            Traffic::Bytes(_) | Traffic::Requests { .. } => {}
+        }
+    }
+
+    /// The answer to a request arrives at `at`; returns when to take a turn.
+    pub(crate) fn answered(&self, at: Time) -> Option<Time> {
+        match &self.traffic {
+            Traffic::PingPong { think, .. } if !self.stopped => Some(at + *think),
+            _ => None,
+        }
+    }
+}

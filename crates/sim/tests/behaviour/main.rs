@@ -1,0 +1,11 @@
+//! The simulator at its public seam: configurations in, outcomes out.
+
+mod capture;
+mod check;
+mod determinism;
+mod measuring;
+mod plane;
+
+mod sharing;
+mod support;
+mod traffic;
