@@ -88,7 +88,8 @@ impl RedConfig {
 
     /// The weight of a new value in the average: the greatest power of a half that lets
     /// `burst_packets` arrive at an empty queue with the average still below `min_bytes`
-    /// (Floyd & Jacobson §6, as tc-red works it out).
+    /// (Floyd & Jacobson §6, as tc-red works it out). 1 where there is none, as when `min_bytes` is
+    /// no more than a packet, which tc-red refuses: the queue is then its own average.
     pub fn weight(&self) -> f64 {
         let avpkt = f64::from(self.avpkt_bytes.max(1));
         let min_packets = self.min_bytes as f64 / avpkt;
@@ -97,11 +98,11 @@ impl RedConfig {
         let mut weight = 0.5;
         for _ in 1..31 {
             if f64::from(burst) + 1.0 - min_packets <= (1.0 - power(1.0 - weight, burst)) / weight {
-                break;
+                return weight;
             }
             weight /= 2.0;
         }
-        weight
+        1.0
     }
 }
 

@@ -1,0 +1,113 @@
+//! FQ-CoDel by RFC 8290.
+
+use std::collections::HashMap;
+
+use fairwater_net::{DropReason, FqCoDelConfig, Limit, QueueConfig, Time};
+use proptest::prelude::*;
+
+use super::support::{Bench, of_flow};
+
+fn bench(config: FqCoDelConfig) -> Bench {
+    Bench::new(QueueConfig::FqCoDel(config))
+}
+
+proptest! {
+    #[test]
+    fn flows_of_different_packets_get_equal_bytes(sizes in prop::array::uniform2(40..=1500u32)) {
+        let mut bench = bench(FqCoDelConfig::default());
+        for flow in 0..2 {
+            for _ in 0..4_000 {
+                bench.put(Time::ZERO, of_flow(flow, sizes[flow as usize]));
+            }
+        }
+        let mut sent = [0i64; 2];
+        for _ in 0..4_000 {
+            let held = bench.take(Time::ZERO).expect("both are backlogged");
+            sent[held.packet.flow as usize] += i64::from(held.size_bytes);
+            // A quantum, and the packet that goes beyond it.
+            prop_assert!((sent[0] - sent[1]).abs() <= 3_000);
+        }
+    }
+}
+
+#[test]
+fn a_sparse_flow_goes_before_those_that_wait() {
+    let mut bench = bench(FqCoDelConfig::default());
+    for flow in 0..10 {
+        for _ in 0..100 {
+            bench.put(Time::ZERO, of_flow(flow, 1500));
+        }
+    }
+    // Each had its quantum as a new flow.
+    for _ in 0..10 {
+        bench.take(Time::ZERO);
+    }
+    for sparse in 100..150 {
+        bench.put(Time::ZERO, of_flow(sparse, 100));
+        let next = bench.take(Time::ZERO).expect("many wait");
+        assert_eq!(next.packet.flow, sparse);
+        // It has gone empty; the others go on.
+        assert!(bench.take(Time::ZERO).expect("many wait").packet.flow < 10);
+    }
+}
+
+#[test]
+fn a_flow_that_comes_again_and_again_does_not_starve_the_others() {
+    let mut bench = bench(FqCoDelConfig::default());
+    for _ in 0..1_000 {
+        bench.put(Time::ZERO, of_flow(1, 1500));
+    }
+    let mut sent = HashMap::new();
+    for _ in 0..1_000 {
+        // Always just one packet: were it new each time, it would always be first.
+        if bench.queue.len() + sent.get(&1).copied().unwrap_or(0) <= 1_000 {
+            bench.put(Time::ZERO, of_flow(2, 1500));
+        }
+        let held = bench.take(Time::ZERO).expect("many wait");
+        *sent.entry(held.packet.flow).or_insert(0) += 1;
+    }
+    assert!(sent[&1] >= 490, "{sent:?}");
+}
+
+#[test]
+fn the_fattest_flow_pays_for_a_full_queue_from_its_head() {
+    let limit = Limit::Packets(1_000);
+    let mut bench = bench(FqCoDelConfig {
+        limit,
+        ..FqCoDelConfig::default()
+    });
+    for thin in 0..10 {
+        bench.put(Time::ZERO, of_flow(100 + thin, 1500));
+    }
+    for number in 0..2_000 {
+        let mut packet = of_flow(1, 1500);
+        packet.number = number;
+        bench.put(Time::ZERO, packet);
+        assert!(bench.queue.len() <= 1_000);
+    }
+    let dropped: Vec<usize> = bench.dropped().iter().map(|d| d.packet.number).collect();
+    // 64 at once, as RFC 8290 §4.1 has it, and the oldest.
+    assert_eq!(dropped.len() % 64, 0);
+    assert_eq!(dropped, (0..dropped.len()).collect::<Vec<_>>());
+    for drop in bench.dropped() {
+        assert_eq!((drop.packet.flow, drop.reason), (1, DropReason::QueueFull));
+    }
+}
+
+#[test]
+fn a_flow_that_waits_too_long_loses_packets_and_another_does_not() {
+    let mut bench = bench(FqCoDelConfig::default());
+    for _ in 0..9_000 {
+        bench.put(Time::ZERO, of_flow(1, 1500));
+    }
+    for ms in 0..4_000 {
+        let now = Time::from_millis(ms);
+        if ms % 2 == 0 {
+            bench.put(now, of_flow(2, 500));
+        }
+        bench.take(now);
+    }
+    let (bad, good): (Vec<_>, Vec<_>) = bench.dropped().iter().partition(|d| d.packet.flow == 1);
+    assert!(bad.len() > 100 && good.is_empty());
+    assert!(bad.iter().all(|drop| drop.reason == DropReason::Aqm));
+}

@@ -1,0 +1,16 @@
+//! What each queue discipline promises, held against the numbers of its source.
+
+#![expect(
+    clippy::expect_used,
+    reason = "helpers of tests fail the test by panicking"
+)]
+
+mod codel;
+mod fair;
+mod fq_codel;
+mod laws;
+mod pie;
+mod priority;
+mod red;
+mod step;
+mod support;
