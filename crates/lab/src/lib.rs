@@ -36,6 +36,7 @@ pub mod report;
 mod results;
 mod run;
 mod sampler;
+pub mod scenario;
 mod steal;
 mod traffic;
 mod tun;

@@ -1,0 +1,244 @@
+//! A TOML document as a tree of values that know their places, and variables put into it.
+
+use std::ops::Range;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::diagnostic::{Diagnostic, Sink, nearest};
+
+/// A value and where it stands in the file.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Node {
+    pub(super) span: Range<usize>,
+    pub(super) value: Value,
+}
+
+/// A TOML value; tables are in the order of their names.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Value {
+    Text(String),
+    Integer(i64),
+    Float(f64),
+    Boolean(bool),
+    Array(Vec<Node>),
+    Table(Vec<(Key, Node)>),
+    /// A date, or a number that is none.
+    Other(&'static str),
+}
+
+/// A key and where it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Key {
+    pub(super) span: Range<usize>,
+    pub(super) name: String,
+}
+
+/// How deeply tables and lists may lie in one another.
+const MAX_DEPTH: usize = 12;
+
+/// Reads TOML; syntax errors go to the sink, and what could be read is returned.
+pub(super) fn parse(source: &str, sink: &Sink) -> Node {
+    let (table, errors) = DeTable::parse_recoverable(source);
+    for error in errors {
+        let span = error.span().unwrap_or(0..0);
+        sink.push(Diagnostic::new(span, error.message()));
+    }
+    let span = table.span();
+    Node {
+        value: entries(table.into_inner(), 0, sink),
+        span,
+    }
+}
+
+fn entries(table: DeTable<'_>, depth: usize, sink: &Sink) -> Value {
+    let entry = |(key, value): (Spanned<std::borrow::Cow<'_, str>>, Spanned<DeValue<'_>>)| {
+        let key = Key {
+            span: key.span(),
+            name: key.into_inner().into_owned(),
+        };
+        let node = node(value, depth + 1, sink);
+        (key, node)
+    };
+    Value::Table(table.into_iter().map(entry).collect())
+}
+
+fn node(value: Spanned<DeValue<'_>>, depth: usize, sink: &Sink) -> Node {
+    let span = value.span();
+    if depth > MAX_DEPTH {
+        sink.push(Diagnostic::new(
+            span.clone(),
+            format!("values lie more than {MAX_DEPTH} deep in one another"),
+        ));
+        let value = Value::Other("too deep");
+        return Node { span, value };
+    }
+    let value = match value.into_inner() {
+        DeValue::String(text) => Value::Text(text.into_owned()),
+        DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
+            .map_or(Value::Other("a number too large"), Value::Integer),
+        DeValue::Float(number) => match number.as_str().parse::<f64>() {
+            Ok(number) if number.is_finite() => Value::Float(number),
+            _ => Value::Other("a number without a value"),
+        },
+        DeValue::Boolean(value) => Value::Boolean(value),
+        DeValue::Datetime(_) => Value::Other("a date"),
+        DeValue::Array(items) => Value::Array(
+            items
+                .into_iter()
+                .map(|n| node(n, depth + 1, sink))
+                .collect(),
+        ),
+        DeValue::Table(table) => entries(table, depth, sink),
+    };
+    Node { span, value }
+}
+
+impl Node {
+    /// What kind of value it is, as a noun.
+    pub(super) fn kind(&self) -> &'static str {
+        match &self.value {
+            Value::Text(_) => "text",
+            Value::Integer(_) | Value::Float(_) => "a number",
+            Value::Boolean(_) => "a truth value",
+            Value::Array(_) => "a list",
+            Value::Table(_) => "a table",
+            Value::Other(kind) => kind,
+        }
+    }
+
+    /// Its value as text: how results name it, and what goes into a longer text.
+    pub(super) fn plain(&self) -> Option<String> {
+        match &self.value {
+            Value::Text(text) => Some(text.clone()),
+            Value::Integer(number) => Some(number.to_string()),
+            Value::Float(number) => Some(number.to_string()),
+            Value::Boolean(value) => Some(value.to_string()),
+            Value::Array(_) | Value::Table(_) | Value::Other(_) => None,
+        }
+    }
+
+    /// The tree with variables in the place of their names. A text that is `$name` becomes the
+    /// variable's value, whatever it is, at its place in the sweep; `$name` or `${name}` within a
+    /// longer text becomes its text; `$$` is a dollar.
+    pub(super) fn with(&self, variables: &[Variable<'_>], used: &mut [bool], sink: &Sink) -> Node {
+        let value = match &self.value {
+            Value::Text(text) if text.contains('$') => {
+                return self.expanded(text, variables, used, sink);
+            }
+            Value::Array(items) => Value::Array(
+                items
+                    .iter()
+                    .map(|n| n.with(variables, used, sink))
+                    .collect(),
+            ),
+            Value::Table(entries) => Value::Table(
+                entries
+                    .iter()
+                    .map(|(key, node)| (key.clone(), node.with(variables, used, sink)))
+                    .collect(),
+            ),
+            other => other.clone(),
+        };
+        Node {
+            span: self.span.clone(),
+            value,
+        }
+    }
+
+    fn expanded(
+        &self,
+        text: &str,
+        variables: &[Variable<'_>],
+        used: &mut [bool],
+        sink: &Sink,
+    ) -> Node {
+        let mut find = |name: &str| {
+            let found = variables.iter().position(|variable| variable.name == name);
+            if let Some(used) = found.and_then(|index| used.get_mut(index)) {
+                *used = true;
+            }
+            if found.is_none() {
+                let message = format!("no variable of `[sweep]` is called `{name}`");
+                let known = variables.iter().map(|variable| variable.name);
+                let mut diagnostic = Diagnostic::new(self.span.clone(), message);
+                if let Some(near) = nearest(name, known) {
+                    diagnostic = diagnostic.help(format!("did you mean `${near}`?"));
+                }
+                sink.push(diagnostic);
+            }
+            found.map(|index| variables[index].value)
+        };
+        if let Some(name) = text.strip_prefix('$')
+            && name_length(name) == name.len()
+            && !name.is_empty()
+        {
+            return find(name)
+                .cloned()
+                .unwrap_or_else(|| Node::no_value(self.span.clone()));
+        }
+        let mut expanded = String::new();
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once('$') {
+            expanded.push_str(before);
+            if let Some(after) = after.strip_prefix('$') {
+                expanded.push('$');
+                rest = after;
+                continue;
+            }
+            let (name, after) = match after.strip_prefix('{').and_then(|a| a.split_once('}')) {
+                Some(found) => found,
+                None => after.split_at(name_length(after)),
+            };
+            rest = after;
+            let Some(value) = find(name) else {
+                return Node::no_value(self.span.clone());
+            };
+            if value.is_unknown() {
+                return value.clone();
+            }
+            let Some(plain) = value.plain() else {
+                let message = format!("`${name}` is {}, which is no part of a text", value.kind());
+                sink.push(Diagnostic::new(self.span.clone(), message));
+                return Node::no_value(self.span.clone());
+            };
+            expanded.push_str(&plain);
+        }
+        expanded.push_str(rest);
+        Node {
+            span: self.span.clone(),
+            value: Value::Text(expanded),
+        }
+    }
+
+    /// In the place of a variable that does not exist or has no value, which has been said.
+    pub(super) fn no_value(span: Range<usize>) -> Node {
+        let value = Value::Other(UNKNOWN);
+        Node { span, value }
+    }
+
+    /// Whether it stands for a variable that does not exist: nothing more is to be said of it.
+    pub(super) fn is_unknown(&self) -> bool {
+        matches!(self.value, Value::Other(kind) if kind == UNKNOWN)
+    }
+}
+
+const UNKNOWN: &str = "an unknown variable";
+
+/// A variable of a sweep with one of its values.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Variable<'a> {
+    pub(super) name: &'a str,
+    pub(super) value: &'a Node,
+}
+
+/// The bytes at the start of a text that can be a variable's name.
+fn name_length(text: &str) -> usize {
+    text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+        .unwrap_or(text.len())
+}
+
+/// Whether it can be a variable's name.
+pub(super) fn is_name(text: &str) -> bool {
+    !text.is_empty() && name_length(text) == text.len()
+}

@@ -1,0 +1,310 @@
+//! A scenario means what it says; what is wrong with it is told all at once, each thing at its
+//! line.
+
+#[path = "scenario/support.rs"]
+mod support;
+
+use std::fs;
+use std::time::Duration;
+
+use fairwater_lab::scenario::{self, Scenario, World};
+use fairwater_net::{Limit, LinkSpec, Rate, Time};
+use fairwater_sim::{Config, Ecn, EdgeId, NodeId, Path, Traffic};
+use proptest::prelude::*;
+use support::Beside;
+
+#[test]
+fn bad_scenarios_are_refused_with_everything_that_is_wrong() {
+    let mut seen = 0;
+    for entry in fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scenario/bad"))
+        .expect("the folder of bad scenarios")
+    {
+        let path = entry.expect("an entry").path();
+        let name = path.file_stem().expect("a name").to_string_lossy();
+        let text = fs::read_to_string(&path).expect("text");
+        let world = match &*name {
+            "linux" => World::Linux,
+            _ => World::Sim,
+        };
+        let file_name = format!("{name}.toml");
+        let refused = Scenario::parse(&file_name, &text, world, &Beside).expect_err(&file_name);
+        insta::with_settings!({snapshot_path => "scenario/snapshots", prepend_module_to_snapshot => false, omit_expression => true}, {
+            insta::assert_snapshot!(&*name, refused.to_string());
+        });
+        seen += 1;
+    }
+    assert_eq!(seen, 12);
+}
+
+#[test]
+fn a_small_file_has_all_that_it_does_not_say() {
+    let text = r#"
+        duration = "10s"
+        dumbbell = { rate = "48mbit", rtt = "20ms" }
+        flow = [{ algorithm = "cubic" }, { algorithm = "cubic", count = 2, stagger = "1s" }]
+    "#;
+    let scenario = Scenario::parse("small.toml", text, World::Sim, &Beside).expect("right");
+    assert_eq!(scenario.len(), 1);
+    let point = scenario.point(0);
+    let config = &point.config;
+    assert_eq!(config.edge_names(), ["bottleneck", "bottleneck.back"]);
+    assert_eq!(config.edges[0].link.limit, Limit::Bytes(120_000));
+    assert_eq!(config.edges[0].link.delay, Duration::from_millis(10));
+    let names: Vec<_> = config.flows.iter().map(|flow| flow.name.as_str()).collect();
+    assert_eq!(names, ["cubic", "cubic (2).1", "cubic (2).2"]);
+    assert_eq!(config.flows[2].start, Time::from_millis(1000));
+    assert_eq!(scenario.algorithms(), ["cubic"]);
+}
+
+/// Names of edges.
+trait Names {
+    fn edge_names(&self) -> Vec<&str>;
+}
+
+impl Names for Config {
+    fn edge_names(&self) -> Vec<&str> {
+        self.edges.iter().map(|edge| edge.name.as_str()).collect()
+    }
+}
+
+#[test]
+fn groups_of_hosts_become_stars_and_pairs() {
+    let text = r#"
+        duration = "1s"
+        hosts = { sender = 3, switch = 1, receiver = 1 }
+        [[link]]
+        between = ["sender", "switch"]
+        rate = "10gbit"
+        delay = "5us"
+        [[link]]
+        name = "down"
+        between = ["switch", "receiver"]
+        rate = "$rate"
+        delay = "5us"
+        back = { rate = "1gbit" }
+        [[flow]]
+        name = "shuffle"
+        from = "sender"
+        to = "receiver"
+        algorithm = "native:reno"
+        traffic = { bytes = "10pkt" }
+        [[flow]]
+        from = "sender.2"
+        to = "receiver"
+        algorithm = "reno"
+        via = ["sender", "down"]
+        [sweep]
+        rate = ["10gbit", "40gbit"]
+    "#;
+    let refused = Scenario::parse("star.toml", text, World::Sim, &Beside).expect_err("via");
+    assert_eq!(refused.iter().count(), 1, "{refused}");
+    assert_eq!(refused.line(refused.iter().next().expect("one")), 24);
+    let text = text.replace("via = [\"sender\", \"down\"]", "");
+    let scenario = Scenario::parse("star.toml", &text, World::Sim, &Beside).expect("right");
+    let config = scenario.point(1).config;
+    assert_eq!(
+        config.edge_names(),
+        [
+            "sender.1>switch",
+            "switch>sender.1",
+            "sender.2>switch",
+            "switch>sender.2",
+            "sender.3>switch",
+            "switch>sender.3",
+            "down",
+            "down.back",
+        ]
+    );
+    assert_eq!(
+        config.edges[6].link.capacity.mean_rate(),
+        Rate::from_bps(40_000_000_000)
+    );
+    // 40 Gbit/s × 20 µs.
+    assert_eq!(config.edges[6].link.limit, Limit::Bytes(100_000));
+    assert_eq!(config.edges[7].link.limit, Limit::Bytes(2_500));
+    assert_eq!(config.flows.len(), 4);
+    assert!(matches!(config.flows[2].traffic, Traffic::Bytes(14_480)));
+}
+
+#[test]
+fn a_load_is_shared_by_the_flows_of_its_table() {
+    let text = r#"
+        duration = "1s"
+        dumbbell = { trace = "good.trace", rtt = "20ms", buffer = "10pkt" }
+        [[flow]]
+        algorithm = "cubic"
+        count = 4
+        traffic = { requests = { cdf = "good.cdf", load = 0.5 } }
+    "#;
+    let scenario = Scenario::parse("load.toml", text, World::Sim, &Beside).expect("right");
+    let config = scenario.point(0).config;
+    assert_eq!(config.edges[0].link.limit, Limit::Packets(10));
+    // 3 opportunities of 1500 bytes each 10 ms.
+    for flow in &config.flows {
+        let Traffic::Requests { load, sizes } = &flow.traffic else {
+            panic!("{flow:?}");
+        };
+        assert_eq!(*load, 0.5 * 450_000.0 / 4.0);
+        assert_eq!(sizes.points, [(1000.0, 0.5), (100_000.0, 1.0)]);
+    }
+    assert_eq!(scenario.files().len(), 2);
+}
+
+#[test]
+fn the_grid_has_each_combination_and_seeds_change_fastest() {
+    let text = r#"
+        duration = "1s"
+        seeds = [7, 9]
+        dumbbell = { rate = "$rate", rtt = "20ms" }
+        flow = [{ algorithm = "cubic:report=${period}" }]
+        [sweep]
+        rate = ["12mbit", "48mbit"]
+        period = ["1ms", "2ms"]
+    "#;
+    let scenario = Scenario::parse("grid.toml", text, World::Sim, &Beside).expect("right");
+    let points: Vec<_> = (0..scenario.len())
+        .map(|index| {
+            let point = scenario.point(index);
+            let rate = point.config.edges[0].link.capacity.mean_rate();
+            let rate = rate.expect("a rate").bps() / 1_000_000;
+            (rate, point.groups[0].name.clone(), point.config.seed)
+        })
+        .collect();
+    let expected: Vec<_> = [12, 48]
+        .into_iter()
+        .flat_map(|rate| ["1ms", "2ms"].map(|period| (rate, period)))
+        .flat_map(|(rate, period)| {
+            [7, 9].map(|seed| (rate, format!("cubic:report={period}"), seed))
+        })
+        .collect();
+    assert_eq!(points, expected);
+    let algorithms = scenario.algorithms();
+    assert_eq!(algorithms, ["cubic:report=1ms", "cubic:report=2ms"]);
+}
+
+#[test]
+fn settings_change_variables_and_values_by_their_paths() {
+    let text = "duration = \"1s\" # short\n[[flow]]\ncount = 1\n[sweep]\nalg = [\"a\", \"b\"]\n";
+    let set = |setting| scenario::set(text, setting);
+    let changed = set("duration=5s").expect("a key");
+    assert!(changed.starts_with("duration = \"5s\""), "{changed}");
+    assert!(
+        set("flow.0.count=10")
+            .expect("a path")
+            .contains("count = 10\n")
+    );
+    assert!(
+        set("alg=cubic")
+            .expect("a variable")
+            .contains("alg = \"cubic\"")
+    );
+    assert!(
+        set("alg=[\"c\"]")
+            .expect("a list")
+            .contains("alg = [\"c\"]")
+    );
+    assert!(
+        set("plane.delay=1ms")
+            .expect("a new table")
+            .contains("[plane]\ndelay = \"1ms\"")
+    );
+    for wrong in [
+        "duration",
+        "=5",
+        "duration=",
+        "flow.1.count=2",
+        "duration.x=1",
+        "flow.x=1",
+    ] {
+        assert!(set(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn a_scenario_for_linux_is_an_experiment_of_the_lab() {
+    let text = r#"
+        duration = "10s"
+        seed = 7
+        dumbbell = { rate = "48mbit", rtt = "20ms", buffer = "0.5bdp", loss = "0.01%" }
+        flow = [{ algorithm = "cubic" }, { algorithm = "kernel:bbr", count = 2 }]
+    "#;
+    let scenario = Scenario::parse("two.toml", text, World::Linux, &Beside).expect("right");
+    let experiment = scenario
+        .point(0)
+        .experiment(|sender| format!("fw {}", sender.text()));
+    let link: LinkSpec = "48mbit 20ms 60kB loss=0.01% seed=7"
+        .parse()
+        .expect("a link");
+    assert_eq!(experiment.link, link);
+    assert!(experiment.together);
+    let contenders: Vec<_> = experiment
+        .contenders
+        .iter()
+        .map(|c| (c.label.as_str(), c.congestion_control.as_str()))
+        .collect();
+    assert_eq!(
+        contenders,
+        [
+            ("cubic", "fw cubic"),
+            ("kernel:bbr.1", "fw kernel:bbr"),
+            ("kernel:bbr.2", "fw kernel:bbr"),
+        ]
+    );
+}
+
+#[test]
+fn everything_at_once_is_right() {
+    let text = include_str!("scenario/good/all.toml");
+    let scenario = Scenario::parse("all.toml", text, World::Sim, &Beside).expect("right");
+    assert_eq!(scenario.len(), 4);
+    let point = scenario.point(3);
+    let variables = [("rate", "20mbit"), ("period", "10ms")];
+    let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    assert_eq!(point.variables, variables);
+    let config = &point.config;
+    assert_eq!(config.seed, 2);
+    assert_eq!((config.edges.len(), config.flows.len()), (10, 8));
+    let upper = &config.edges[4];
+    assert_eq!(upper.name, "upper");
+    // 20 Mbit/s × 12.2 ms, the round trip of the longest flow that crosses it, × 2.
+    assert_eq!(upper.link.limit, Limit::Bytes(61_000));
+    assert_eq!(config.edges[5].link.limit, Limit::Bytes(100_000));
+    let bulk = &config.flows[3];
+    assert_eq!((bulk.tcp.mss, bulk.tcp.initial_window), (1000, 4));
+    assert_eq!(bulk.tcp.min_rto, Duration::from_millis(10));
+    assert_eq!(bulk.tcp.ecn, Ecn::Off);
+    assert_eq!(config.flows[7].tcp.ecn, Ecn::Classic);
+    let Path::Along {
+        forward, reverse, ..
+    } = &config.flows[4].path
+    else {
+        panic!("{:?}", config.flows[4].path);
+    };
+    let edges = |ids: &[u32]| ids.iter().map(|id| EdgeId(*id)).collect::<Vec<_>>();
+    assert_eq!(*forward, [edges(&[4, 8]), edges(&[6, 8])]);
+    assert_eq!(*reverse, [edges(&[9, 5]), edges(&[9, 7])]);
+    assert_eq!(
+        config.plane.outages,
+        [(Time::from_millis(500), Time::from_millis(700))]
+    );
+    assert_eq!(config.measure.capture, Some(NodeId(4)));
+}
+
+proptest! {
+    /// Whatever the text, it is refused or every point of it can be had.
+    #[test]
+    fn no_text_is_too_odd(edits in prop::collection::vec((any::<prop::sample::Index>(), ".{0,8}"), 0..4)) {
+        let mut text = include_str!("scenario/good/all.toml").to_owned();
+        for (at, with) in edits {
+            let at = text.floor_char_boundary(at.index(text.len()));
+            let end = text.floor_char_boundary((at + with.len()).min(text.len()));
+            text.replace_range(at..end.max(at), &with);
+        }
+        match Scenario::parse("odd.toml", &text, World::Sim, &Beside) {
+            Ok(scenario) => for index in 0..scenario.len().min(4) {
+                prop_assert_eq!(scenario.point(index).index, index);
+            },
+            Err(refused) => prop_assert!(!refused.to_string().is_empty()),
+        }
+    }
+}
