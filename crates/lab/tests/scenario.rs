@@ -8,7 +8,7 @@ use std::fs;
 use std::time::Duration;
 
 use fairwater_lab::scenario::{self, Scenario, World};
-use fairwater_net::{Limit, LinkSpec, Rate, Time};
+use fairwater_net::{Limit, LinkSpec, LossConfig, Probability, QueueConfig, Rate, Time};
 use fairwater_sim::{Config, Ecn, EdgeId, NodeId, Path, Traffic};
 use proptest::prelude::*;
 use support::Beside;
@@ -33,7 +33,7 @@ fn bad_scenarios_are_refused_with_everything_that_is_wrong() {
         });
         seen += 1;
     }
-    assert_eq!(seen, 12);
+    assert_eq!(seen, 13);
 }
 
 #[test]
@@ -48,7 +48,10 @@ fn a_small_file_has_all_that_it_does_not_say() {
     let point = scenario.point(0);
     let config = &point.config;
     assert_eq!(config.edge_names(), ["bottleneck", "bottleneck.back"]);
-    assert_eq!(config.edges[0].link.limit, Limit::Bytes(120_000));
+    assert_eq!(
+        config.edges[0].link.queue,
+        QueueConfig::DropTail(Limit::Bytes(120_000))
+    );
     assert_eq!(config.edges[0].link.delay, Duration::from_millis(10));
     let names: Vec<_> = config.flows.iter().map(|flow| flow.name.as_str()).collect();
     assert_eq!(names, ["cubic", "cubic (2).1", "cubic (2).2"]);
@@ -116,14 +119,67 @@ fn groups_of_hosts_become_stars_and_pairs() {
         ]
     );
     assert_eq!(
-        config.edges[6].link.capacity.mean_rate(),
+        config.edges[6].link.capacity.nominal_rate(),
         Rate::from_bps(40_000_000_000)
     );
     // 40 Gbit/s × 20 µs.
-    assert_eq!(config.edges[6].link.limit, Limit::Bytes(100_000));
-    assert_eq!(config.edges[7].link.limit, Limit::Bytes(2_500));
+    assert_eq!(
+        config.edges[6].link.queue,
+        QueueConfig::DropTail(Limit::Bytes(100_000))
+    );
+    assert_eq!(
+        config.edges[7].link.queue,
+        QueueConfig::DropTail(Limit::Bytes(2_500))
+    );
     assert_eq!(config.flows.len(), 4);
     assert!(matches!(config.flows[2].traffic, Traffic::Bytes(14_480)));
+}
+
+#[test]
+fn queues_take_what_they_are_not_told_from_their_links() {
+    let queue = |text: &str| {
+        let text = format!(
+            "duration = \"1s\"\ndumbbell = {{ rate = \"12mbit\", rtt = \"20ms\", {text} }}\n\
+             flow = [{{ algorithm = \"cubic\" }}]"
+        );
+        let scenario = Scenario::parse("queue.toml", &text, World::Sim, &Beside).expect(&text);
+        scenario.point(0).config.edges[0].link.queue.clone()
+    };
+    let bdp = Limit::Bytes(30_000);
+    assert_eq!(queue("queue = \"droptail\""), QueueConfig::DropTail(bdp));
+    let QueueConfig::FqCoDel(fq) = queue("queue = { type = \"fq_codel\", target = \"2ms\" }")
+    else {
+        panic!("no fq_codel");
+    };
+    assert_eq!(fq.limit, Limit::Packets(10_240));
+    assert_eq!(fq.codel.target, Duration::from_millis(2));
+    let QueueConfig::Red(red) =
+        queue("queue = { type = \"red\", preset = \"vcc-red2\", ecn = false }")
+    else {
+        panic!("no red");
+    };
+    assert_eq!(
+        (red.min_bytes, red.max_bytes, red.ecn),
+        (30_000, 90_000, false)
+    );
+    assert_eq!(red.bandwidth.bps(), 12_000_000);
+    let QueueConfig::Step(step) = queue("queue = { type = \"step\", threshold = \"0.5bdp\" }")
+    else {
+        panic!("no step");
+    };
+    assert_eq!((step.limit, step.threshold), (bdp, Limit::Bytes(15_000)));
+    let classes =
+        "buffer = \"9pkt\", queue = { type = \"priority\", classes = [\"pie\", \"sfq\"] }";
+    let QueueConfig::Priority(classes) = queue(classes) else {
+        panic!("no priority");
+    };
+    let [QueueConfig::Pie(pie), QueueConfig::Sfq(sfq)] = classes.as_slice() else {
+        panic!("{classes:?}");
+    };
+    assert_eq!(
+        (pie.limit, sfq.limit),
+        (Limit::Packets(9), Limit::Packets(9))
+    );
 }
 
 #[test]
@@ -138,7 +194,10 @@ fn a_load_is_shared_by_the_flows_of_its_table() {
     "#;
     let scenario = Scenario::parse("load.toml", text, World::Sim, &Beside).expect("right");
     let config = scenario.point(0).config;
-    assert_eq!(config.edges[0].link.limit, Limit::Packets(10));
+    assert_eq!(
+        config.edges[0].link.queue,
+        QueueConfig::DropTail(Limit::Packets(10))
+    );
     // 3 opportunities of 1500 bytes each 10 ms.
     for flow in &config.flows {
         let Traffic::Requests { load, sizes } = &flow.traffic else {
@@ -165,7 +224,7 @@ fn the_grid_has_each_combination_and_seeds_change_fastest() {
     let points: Vec<_> = (0..scenario.len())
         .map(|index| {
             let point = scenario.point(index);
-            let rate = point.config.edges[0].link.capacity.mean_rate();
+            let rate = point.config.edges[0].link.capacity.nominal_rate();
             let rate = rate.expect("a rate").bps() / 1_000_000;
             (rate, point.groups[0].name.clone(), point.config.seed)
         })
@@ -267,8 +326,17 @@ fn everything_at_once_is_right() {
     let upper = &config.edges[4];
     assert_eq!(upper.name, "upper");
     // 20 Mbit/s × 12.2 ms, the round trip of the longest flow that crosses it, × 2.
-    assert_eq!(upper.link.limit, Limit::Bytes(61_000));
-    assert_eq!(config.edges[5].link.limit, Limit::Bytes(100_000));
+    assert_eq!(
+        upper.link.queue,
+        QueueConfig::DropTail(Limit::Bytes(61_000))
+    );
+    let lost = Probability::from_ppb(100_000).expect("0.01 %");
+    assert_eq!(upper.link.loss, LossConfig::Random(lost));
+    assert_eq!(config.edges[5].link.loss, LossConfig::None);
+    assert_eq!(
+        config.edges[5].link.queue,
+        QueueConfig::DropTail(Limit::Bytes(100_000))
+    );
     let bulk = &config.flows[3];
     assert_eq!((bulk.tcp.mss, bulk.tcp.initial_window), (1000, 4));
     assert_eq!(bulk.tcp.min_rto, Duration::from_millis(10));

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use fairwater_net::{Limit, LinkConfig, Time};
+use fairwater_net::{Limit, LinkConfig, QueueConfig, Time};
 use fairwater_sim::{Config, Edge, Measure, NodeId, PlaneConfig, Traffic};
 
 use super::diagnostic::Diagnostic;
@@ -12,6 +12,7 @@ use super::fields::Fields;
 use super::flow::{self, Flows};
 use super::network::{self, EdgeSpec, Network};
 use super::quantity::{self, Buffer};
+use super::queue::Before;
 use super::sweep::Sweep;
 use super::tree::{Node, Value};
 use super::ways::Ways;
@@ -197,51 +198,52 @@ fn put_together(config: &mut Config, network: &Network, flows: &Flows, reading: 
     }
     for (index, (spec, rtt)) in network.edges.iter().zip(rtts).enumerate() {
         let direction = &spec.direction;
+        let queue = queue(spec, rtt, reading);
         config.edges.push(Edge {
             name: spec.name.clone(),
             from: spec.from,
             to: spec.to,
             link: LinkConfig {
-                capacity: direction.capacity.clone(),
-                limit: limit(spec, rtt, reading),
-                delay: direction.delay,
-                loss: direction.loss,
+                jitter: direction.disturbance.jitter,
+                reordering: direction.disturbance.reordering,
+                loss: direction.disturbance.loss.unwrap_or_default(),
                 seed: index as u64,
+                ..LinkConfig::new(direction.capacity.clone(), queue, direction.delay)
             },
         });
     }
 }
 
-/// How much the queue of an edge holds, which flows cross whose round trip is `rtt` at most.
-fn limit(spec: &EdgeSpec, rtt: Duration, reading: &Reading<'_>) -> Limit {
+/// The queue of an edge; the longest round trip of flows that cross it is `rtt`.
+fn queue(spec: &EdgeSpec, rtt: Duration, reading: &Reading<'_>) -> QueueConfig {
     let direction = &spec.direction;
-    let Some(rate) = direction.capacity.mean_rate() else {
-        return Limit::Unlimited;
+    let Some(rate) = direction.capacity.nominal_rate() else {
+        return QueueConfig::DropTail(Limit::Unlimited);
     };
-    let usual = match direction.queue.usual_limit() {
-        Some(limit) if direction.buffer.is_none() => return limit,
-        _ => (Buffer::MilliBdp(1000), spec.span.clone()),
+    let rtt = if rtt.is_zero() {
+        direction.delay * 2
+    } else {
+        rtt
     };
-    let asked = direction.buffer.is_some();
-    match direction.buffer.clone().unwrap_or(usual) {
-        (Buffer::Packets(packets), _) => Limit::Packets(packets),
-        (Buffer::Bytes(bytes), _) => Limit::Bytes(bytes),
-        (Buffer::MilliBdp(milli), span) => {
-            let rtt = if rtt.is_zero() {
-                direction.delay * 2
-            } else {
-                rtt
-            };
-            let bdp = u128::from(rate.bytes_in(rtt)) * u128::from(milli) / 1000;
-            let bytes = u64::try_from(bdp).unwrap_or(u64::MAX);
-            if asked && bytes < MIN_BUFFER_BYTES && !rtt.is_zero() {
-                let message =
-                    format!("`buffer`: {bytes} bytes, less than one packet, at {rate} and {rtt:?}");
-                reading.sink.push(Diagnostic::new(span, message));
-            }
-            Limit::Bytes(bytes.max(MIN_BUFFER_BYTES))
-        }
+    let bytes = |milli: u64| {
+        let bdp = u128::from(rate.bytes_in(rtt)) * u128::from(milli) / 1000;
+        u64::try_from(bdp).unwrap_or(u64::MAX)
+    };
+    if let Some((Buffer::MilliBdp(milli), span)) = &direction.buffer
+        && bytes(*milli) < MIN_BUFFER_BYTES
+        && !rtt.is_zero()
+    {
+        let found = bytes(*milli);
+        let message =
+            format!("`buffer`: {found} bytes, less than one packet, at {rate} and {rtt:?}");
+        reading.sink.push(Diagnostic::new(span.clone(), message));
     }
+    let link = Before {
+        rate,
+        bdp: &|milli| bytes(milli).max(MIN_BUFFER_BYTES),
+    };
+    let buffer = direction.buffer.as_ref().map(|(buffer, _)| *buffer);
+    direction.queue.config(buffer, &link)
 }
 
 fn plane(node: &Node, reading: &Reading<'_>) -> PlaneConfig {

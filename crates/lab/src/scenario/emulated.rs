@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use fairwater_net::{Buffer, Capacity, CapacitySpec, Limit, LinkSpec};
+use fairwater_net::{
+    Buffer, Capacity, CapacitySpec, Limit, LinkSpec, LossConfig, Probability, QueueConfig,
+};
 use fairwater_sim::{EdgeId, FlowConfig, PlaneConfig, TcpConfig, Traffic as Sent};
 
 use super::build::Spans;
@@ -49,8 +51,34 @@ pub(super) fn refuse(point: &Point, spans: &Spans, sink: &Sink) {
             "a rate or a trace in the direction of the acknowledgements",
         );
     }
-    if back.link.loss != fairwater_net::LossRate::NONE {
+    if back.link.loss != LossConfig::None {
         say(place, "loss in the direction of the acknowledgements");
+    }
+    let limits = [
+        (
+            !matches!(
+                bottleneck.link.capacity,
+                Capacity::Rate(_) | Capacity::Trace(_)
+            ),
+            "a capacity other than a rate or a trace",
+        ),
+        (
+            !matches!(bottleneck.link.queue, QueueConfig::DropTail(_)),
+            "a queue other than `droptail`",
+        ),
+        (
+            matches!(bottleneck.link.loss, LossConfig::GilbertElliott(_)),
+            "loss in bursts",
+        ),
+        (
+            [bottleneck, back]
+                .iter()
+                .any(|edge| edge.link.jitter.is_some() || edge.link.reordering.is_some()),
+            "jitter and reordering",
+        ),
+    ];
+    for (_, message) in limits.iter().filter(|(is_so, _)| *is_so) {
+        say(place, message);
     }
     for (group, span) in point.groups.iter().zip(&spans.groups) {
         let flows = &point.config.flows[group.flows.clone()];
@@ -130,12 +158,15 @@ impl Point {
                 (_, name) => CapacitySpec::Trace(name.unwrap_or_default()),
             },
             rtt: link.delay + back.delay,
-            buffer: match link.limit {
-                Limit::Packets(packets) => Buffer::Packets(packets),
-                Limit::Bytes(bytes) => Buffer::Bytes(bytes),
-                Limit::Unlimited => Buffer::MilliBdp(10_000_000),
+            buffer: match link.queue {
+                QueueConfig::DropTail(Limit::Packets(packets)) => Buffer::Packets(packets),
+                QueueConfig::DropTail(Limit::Bytes(bytes)) => Buffer::Bytes(bytes),
+                _ => Buffer::MilliBdp(1000),
             },
-            loss: link.loss,
+            loss: match link.loss {
+                LossConfig::Random(probability) => probability,
+                LossConfig::None | LossConfig::GilbertElliott(_) => Probability::NEVER,
+            },
             seed: self.config.seed,
         };
         let contenders = self.groups.iter().flat_map(|group| {

@@ -6,6 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use fairwater_net::DeliveryTrace;
 use fairwater_sim::SizeCdf;
 
+use super::diagnostic::Diagnostic;
+use super::tree::Node;
+
 /// What a scenario refers to and does not have in itself.
 pub trait Surroundings {
     /// The text of a file, by the name that the scenario has for it.
@@ -100,6 +103,12 @@ impl Files {
             Kept::Wrong(reasons) => Err(reasons.clone()),
         }
     }
+}
+
+/// That a file which is named there cannot be used.
+pub(super) fn problem(what: &str, node: &Node, name: &str, problems: &[String]) -> Diagnostic {
+    let message = format!("the {what} `{name}` cannot be used");
+    Diagnostic::new(node.span.clone(), message).help(problems.join("\n"))
 }
 
 /// Problems of one file that are told.

@@ -30,7 +30,9 @@
 //! ```
 
 mod build;
+mod capacity;
 mod diagnostic;
+mod disturbance;
 mod emulated;
 mod fields;
 mod files;

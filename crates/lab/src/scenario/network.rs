@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
-use fairwater_net::{Capacity, LossRate};
+use fairwater_net::Capacity;
 use fairwater_sim::{EdgeId, NodeId};
 
 use super::Reading;
+use super::capacity;
 use super::diagnostic::{Diagnostic, nearest};
+use super::disturbance::{self, Disturbance};
 use super::fields::Fields;
 use super::quantity::{self, Buffer};
 use super::queue::{self, Queue};
@@ -45,7 +47,7 @@ pub(super) struct Direction {
     /// The file's name, of a capacity that is a trace.
     pub(super) trace: Option<String>,
     pub(super) delay: Duration,
-    pub(super) loss: LossRate,
+    pub(super) disturbance: Disturbance,
     pub(super) queue: Queue,
     pub(super) buffer: Option<(Buffer, Range<usize>)>,
 }
@@ -316,7 +318,7 @@ fn read_dumbbell(node: &Node, network: &mut Network, reading: &Reading<'_>) {
         capacity: Capacity::Unlimited,
         trace: None,
         delay: rtt - rtt / 2,
-        loss: LossRate::NONE,
+        disturbance: Disturbance::default(),
         queue: Queue::default(),
         buffer: None,
     };
@@ -344,7 +346,7 @@ struct Part {
     /// A capacity was given, right or wrong.
     attempted: bool,
     delay: Option<Duration>,
-    loss: Option<LossRate>,
+    disturbance: Disturbance,
     queue: Option<(Queue, Range<usize>)>,
     buffer: Option<(Buffer, Range<usize>)>,
 }
@@ -358,32 +360,13 @@ impl Part {
     }
 
     fn read_without_delay(fields: &mut Fields<'_>, reading: &Reading<'_>) -> Self {
-        let rate = fields.node("rate");
-        let trace = fields.node("trace");
+        let (attempted, capacity) = capacity::read(fields, reading);
         let mut part = Part {
-            attempted: rate.or(trace).is_some(),
+            attempted,
+            capacity,
             ..Part::default()
         };
-        if let (Some(_), Some(trace)) = (rate, trace) {
-            reading.sink.push(Diagnostic::new(
-                trace.span.clone(),
-                "a link has a `rate` or a `trace`, and this one has both",
-            ));
-        }
-        if let Some(rate) = fields.optional("rate", quantity::rate) {
-            part.capacity = Some((Capacity::Rate(rate), None));
-        }
-        if let Some(name) = fields.optional("trace", quantity::text)
-            && let Some(trace) = trace
-        {
-            match reading.files.trace(&name, reading.surroundings) {
-                Ok(loaded) => part.capacity = Some((Capacity::Trace(loaded), Some(name))),
-                Err(problems) => reading
-                    .sink
-                    .push(file_problem("trace", trace, &name, &problems)),
-            }
-        }
-        part.loss = fields.optional("loss", quantity::loss);
+        part.disturbance = disturbance::read(fields, reading.sink);
         part.queue = fields.node("queue").and_then(|node| {
             queue::read(node, reading.sink).map(|queue| (queue, node.span.clone()))
         });
@@ -405,7 +388,7 @@ impl Part {
             attempted: self.attempted || over.attempted,
             capacity: over.capacity.or(self.capacity),
             delay: over.delay.or(self.delay),
-            loss: over.loss.or(self.loss),
+            disturbance: self.disturbance.overlaid(over.disturbance),
             queue: over.queue.or(self.queue),
             buffer: over.buffer.or(self.buffer),
         }
@@ -430,15 +413,9 @@ impl Part {
             capacity,
             trace,
             delay: self.delay.unwrap_or(Duration::ZERO),
-            loss: self.loss.unwrap_or(LossRate::NONE),
+            disturbance: self.disturbance,
             queue: self.queue.map(|(queue, _)| queue).unwrap_or_default(),
             buffer: self.buffer,
         }
     }
-}
-
-/// That a file which is named there cannot be used.
-pub(super) fn file_problem(what: &str, node: &Node, name: &str, problems: &[String]) -> Diagnostic {
-    let message = format!("the {what} `{name}` cannot be used");
-    Diagnostic::new(node.span.clone(), message).help(problems.join("\n"))
 }

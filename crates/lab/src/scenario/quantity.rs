@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fairwater_net::{LossRate, Rate};
+use fairwater_net::{Probability, Rate};
 
 use super::fields::Wrong;
 use super::tree::{Node, Value};
@@ -123,12 +123,13 @@ pub(super) fn buffer(node: &Node) -> Result<Buffer, Wrong> {
         .ok_or_else(|| refused(node, BUFFER))
 }
 
-pub(super) fn loss(node: &Node) -> Result<LossRate, Wrong> {
+/// A percentage.
+pub(super) fn probability(node: &Node) -> Result<Probability, Wrong> {
     let (number, unit) = split(node, SHARE)?;
     (unit == "%")
         .then(|| scaled(number, 7))
         .flatten()
-        .and_then(|ppb| LossRate::from_ppb(u32::try_from(ppb).ok()?))
+        .and_then(|ppb| Probability::from_ppb(u32::try_from(ppb).ok()?))
         .ok_or_else(|| refused(node, SHARE))
 }
 

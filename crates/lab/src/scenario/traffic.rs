@@ -8,8 +8,7 @@ use fairwater_sim::SizeCdf;
 use super::Reading;
 use super::diagnostic::Diagnostic;
 use super::fields::{Fields, refuse};
-use super::files;
-use super::network::file_problem;
+use super::files::{self, problem};
 use super::quantity::{self, Size};
 use super::tree::{Node, Value};
 
@@ -151,7 +150,7 @@ fn read_sizes(node: &Node, reading: &Reading<'_>) -> Option<Arc<SizeCdf>> {
             let sizes = reading.files.sizes(name, reading.surroundings);
             return sizes
                 .map_err(|problems| {
-                    let diagnostic = file_problem("distribution", node, name, &problems);
+                    let diagnostic = problem("distribution", node, name, &problems);
                     reading.sink.push(diagnostic);
                 })
                 .ok();

@@ -106,13 +106,13 @@ impl<'a> Ways<'a> {
     pub(super) fn least_rate(&self, way: &Way) -> Option<Rate> {
         let rates = way.there.iter();
         rates
-            .filter_map(|id| self.edge(*id).direction.capacity.mean_rate())
+            .filter_map(|id| self.edge(*id).direction.capacity.nominal_rate())
             .min()
     }
 
     /// Whether anything on the round trip has a queue.
     pub(super) fn has_queue(&self, way: &Way) -> bool {
         let mut edges = way.there.iter().chain(&way.back);
-        edges.any(|id| self.edge(*id).direction.capacity.mean_rate().is_some())
+        edges.any(|id| self.edge(*id).direction.capacity.nominal_rate().is_some())
     }
 }
