@@ -12,8 +12,10 @@ mod generate;
 mod host;
 mod insn;
 mod layout;
+mod proof;
 mod stage;
 mod text;
+mod walk;
 
 pub use generate::{GenerateError, generate};
 pub use host::Host;

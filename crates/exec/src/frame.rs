@@ -10,7 +10,7 @@
 //! | 24 | `pending: u32`: the stage (its `sequence`) to apply in this invocation | datapath |
 //! | 28 | `applied: u32`: the stage last applied | program |
 //! | 32 | `installed: u32`: the install generation last applied | program |
-//! | 36 | `fault: u32`, a [`Fault`] bit set; non-zero stops the program | program, datapath |
+//! | 36 | `fault: u32`, a [`Fault`] bit set; non-zero stops the program: the datapath does not invoke it | program, datapath |
 //! | 40 | `stage.sequence: u32` | plane |
 //! | 44 | 20 bytes for the datapath's own use | datapath |
 //! | 64 | `signals: [u64; 15]`, by `Signal` index | datapath |

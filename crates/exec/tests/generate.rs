@@ -64,6 +64,7 @@ fn every_kind_of_instruction_as_text() {
         asm.alu(op, Reg::R0, Reg::R9);
         asm.alu32(op, Reg::R0, 3);
     }
+    asm.negate(Reg::R0);
     for size in [Size::U8, Size::U16, Size::U32, Size::U64] {
         asm.load(size, Reg::R1, Reg::R6, 8);
         asm.store(size, Reg::R10, -8, Reg::R1);

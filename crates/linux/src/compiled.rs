@@ -52,7 +52,8 @@ pub(crate) struct Context<'a> {
     pub(crate) index: u32,
 }
 
-/// `R7` is the socket; both callbacks have it as their first argument.
+/// `R7` is the socket; both callbacks have it as their first argument. Neither calls the program
+/// of a flow that has a fault (`may_run` in `bpf/fairwater.bpf.c`).
 impl Host for Context<'_> {
     fn enter(&self, asm: &mut Asm) {
         let slot = -8;

@@ -1,6 +1,6 @@
 //! Arithmetic on values that are in registers already. `R0` and `R3`–`R5` are scratch.
 
-use super::expr::Emitter;
+use super::expr::{Emitter, Want};
 use super::generate::GenerateError;
 use super::insn::{Alu, Cond, Operand, Reg, Size};
 use fairwater_lang::{Binary, Expr};
@@ -47,17 +47,64 @@ impl Emitter<'_> {
         self.asm.bind(end);
     }
 
-    /// `dst += right`, saturating: it wrapped if the sum is less than either.
-    fn add(&mut self, dst: Reg, right: Operand) {
+    /// Makes the word of the frame at `at`, which is `old`, the less or the greater of itself and
+    /// `new`: stores only if it changes.
+    pub(super) fn limit_place(
+        &mut self,
+        at: i16,
+        op: Binary,
+        old: &Expr,
+        new: &Expr,
+    ) -> Result<(), GenerateError> {
         let end = self.asm.label();
-        self.asm.alu(Alu::Add, dst, right);
-        self.asm.jump_if(Cond::Ge, dst, right, end);
-        self.asm.mov(dst, -1);
-        self.asm.bind(end);
+        let (keep, replace) = match op {
+            Binary::Min => (Cond::Le, Cond::Ge),
+            _ => (Cond::Ge, Cond::Le),
+        };
+        let (_, right, swapped) = self.compared(old, new, 0)?;
+        if swapped {
+            self.asm.jump_if(replace, R1, right, end);
+            self.asm.store(Size::U64, R6, at, R1);
+        } else {
+            self.asm.jump_if(keep, R1, right, end);
+            self.asm.store(Size::U64, R6, at, right);
+        }
+        self.asm.meet(end);
+        Ok(())
     }
 
-    /// `left *= right`, saturating. Divides only if either has more than 32 bits. `R0` and `R4`
-    /// are lost.
+    /// `dst += right`, saturating, without a branch. `R0` and `R3` are lost.
+    ///
+    /// It wrapped if both had the highest bit, or one had it and the sum does not.
+    fn add(&mut self, dst: Reg, right: Operand) {
+        self.asm.mov(R0, dst);
+        self.asm.alu(Alu::Xor, R0, right);
+        self.asm.alu(Alu::Add, dst, right);
+        self.asm.mov(R3, dst);
+        self.asm.alu(Alu::Xor, R3, -1);
+        self.asm.alu(Alu::Xor, R3, right);
+        self.asm.alu(Alu::And, R0, R3);
+        self.asm.alu(Alu::Xor, R0, right);
+        self.asm.alu(Alu::Arsh, R0, 63);
+        self.asm.alu(Alu::Or, dst, R0);
+    }
+
+    /// `R1 = R1 min by` or `R1 max by`, without a branch, where both are less than 2⁶³. `R0` is
+    /// lost.
+    pub(super) fn limit(&mut self, op: Binary, by: i32) {
+        self.asm.alu(Alu::Sub, R1, by);
+        self.asm.mov(R0, R1);
+        self.asm.alu(Alu::Arsh, R0, 63);
+        if op == Binary::Max {
+            self.asm.alu(Alu::Xor, R0, -1);
+        }
+        self.asm.alu(Alu::And, R1, R0);
+        self.asm.alu(Alu::Add, R1, by);
+    }
+
+    /// `left *= right`, saturating. Divides only if either has more than 32 bits, and then sees
+    /// as [`multiply_by`](Self::multiply_by) does whether it wrapped. `R0` and `R4` are lost, and
+    /// `right`.
     fn multiply(&mut self, left: Reg, right: Reg) {
         let end = self.asm.label();
         self.asm.mov(R4, left);
@@ -68,12 +115,14 @@ impl Emitter<'_> {
         self.asm.jump_if(Cond::Eq, R0, 0, end);
         self.asm.mov(R0, -1);
         self.asm.alu(Alu::Div, R0, right);
-        self.asm.jump_if(Cond::Ge, R0, R4, end);
-        // All ones unless `right` is 0, by which the division gave 0.
-        self.asm.mov(left, 0);
-        self.asm.alu(Alu::Sub, left, right);
-        self.asm.alu(Alu::Or, left, right);
-        self.asm.alu(Alu::Arsh, left, 63);
+        self.asm.alu(Alu::Sub, R0, R4);
+        self.asm.alu(Alu::Or, R0, R4);
+        // By 0 and 1 it cannot wrap: the negative of a half is then 0.
+        self.asm.alu(Alu::Rsh, right, 1);
+        self.asm.negate(right);
+        self.asm.alu(Alu::And, R0, right);
+        self.asm.alu(Alu::Arsh, R0, 63);
+        self.asm.alu(Alu::Or, left, R0);
         self.asm.bind(end);
     }
 
@@ -85,13 +134,23 @@ impl Emitter<'_> {
         match by {
             0 => self.asm.mov(dst, 0),
             1 => {}
+            2 => {
+                self.asm.mov(R0, dst);
+                self.asm.alu(Alu::Arsh, R0, 63);
+                self.asm.alu(Alu::Lsh, dst, 1);
+                self.asm.alu(Alu::Or, dst, R0);
+            }
             _ => {
                 self.asm.constant(R0, u64::MAX / u64::from(by));
                 self.asm.alu(Alu::Sub, R0, dst);
                 self.asm.alu(Alu::Or, R0, dst);
                 self.asm.alu(Alu::Arsh, R0, 63);
-                let by = self.number(by.into(), R3);
-                self.asm.alu(Alu::Mul, dst, by);
+                if by.is_power_of_two() {
+                    self.asm.alu(Alu::Lsh, dst, by.trailing_zeros() as i32);
+                } else {
+                    let by = self.number(by.into(), R3);
+                    self.asm.alu(Alu::Mul, dst, by);
+                }
                 self.asm.alu(Alu::Or, dst, R0);
             }
         }
@@ -153,7 +212,7 @@ impl Emitter<'_> {
         slot: usize,
     ) -> Result<(), GenerateError> {
         if let Expr::Const(weight, _) = weight {
-            let right = self.operands(old, new, slot, true)?;
+            let (_, right) = self.operands(old, new, slot, Want::Unknown)?;
             if right != Operand::Reg(R2) {
                 self.asm.mov(R2, right);
             }

@@ -1,10 +1,11 @@
 //! An assembler: instructions in order, jumps to labels.
 
 use super::insn::{
-    Alu, CALL, Cond, EXIT, Insn, JA, MODE_ATOMIC, MODE_IMM, MODE_MEM, MOV, Operand, PSEUDO_MAP_FD,
-    PSEUDO_MAP_VALUE, Reg, SRC_REG, Size, class,
+    Alu, CALL, Cond, EXIT, Insn, JA, MODE_ATOMIC, MODE_IMM, MODE_MEM, MOV, NEG, Operand,
+    PSEUDO_MAP_FD, PSEUDO_MAP_VALUE, Reg, SRC_REG, Size, class,
 };
 use super::layout;
+use super::walk::Walk;
 
 /// The most instructions that the kernel takes in one program (`BPF_MAXINSNS` for the
 /// privileged, `BPF_COMPLEXITY_LIMIT_INSNS`).
@@ -37,6 +38,7 @@ pub struct Asm {
     insns: Vec<Insn>,
     jumps: Vec<(usize, Label)>,
     bound: Vec<Option<usize>>,
+    walk: Walk,
 }
 
 impl Asm {
@@ -59,14 +61,41 @@ impl Asm {
         }
     }
 
+    /// Binds the label where paths meet again and no register differs that is of use later.
+    ///
+    /// It means what [`bind`](Self::bind) means, but may add a jump to the next instruction, here
+    /// or before the next jump, so that the verifier walks what follows only once.
+    pub fn meet(&mut self, label: Label) {
+        let jumped_to = self.walk.meet();
+        self.jump_to_next(jumped_to);
+        self.bind(label);
+    }
+
+    fn jump_to_next(&mut self, wanted: bool) {
+        if wanted {
+            self.insns
+                .push(Insn::new(class::JMP | JA, Reg::R0, 0, 0, 0));
+        }
+    }
+
     /// Appends one instruction as it is.
     pub fn raw(&mut self, insn: Insn) {
+        let jumped_to = self.walk.instruction();
+        self.jump_to_next(jumped_to);
+        self.insns.push(insn);
+    }
+
+    /// Appends a jump to the label.
+    fn jump_by(&mut self, insn: Insn, to: Label) {
+        let jumped_to = self.walk.jump();
+        self.jump_to_next(jumped_to);
+        self.jumps.push((self.insns.len(), to));
         self.insns.push(insn);
     }
 
     /// `dst = src`, 64 bits; an immediate is sign-extended.
     pub fn mov(&mut self, dst: Reg, src: impl Into<Operand>) {
-        self.operation(class::ALU64 | MOV, dst, src.into(), 0);
+        self.raw(operation(class::ALU64 | MOV, dst, src.into()));
     }
 
     /// `dst = value`, in the shortest form.
@@ -90,18 +119,23 @@ impl Asm {
 
     /// `dst op= src`, 64 bits; an immediate is sign-extended.
     pub fn alu(&mut self, op: Alu, dst: Reg, src: impl Into<Operand>) {
-        self.operation(class::ALU64 | op as u8, dst, src.into(), 0);
+        self.raw(operation(class::ALU64 | op as u8, dst, src.into()));
     }
 
     /// `dst op= src` on the low 32 bits; the high 32 become 0.
     pub fn alu32(&mut self, op: Alu, dst: Reg, src: impl Into<Operand>) {
-        self.operation(class::ALU | op as u8, dst, src.into(), 0);
+        self.raw(operation(class::ALU | op as u8, dst, src.into()));
     }
 
     /// `dst = *(size *)(base + off)`, extended with zeros.
     pub fn load(&mut self, size: Size, dst: Reg, base: Reg, off: i16) {
         let code = class::LDX | MODE_MEM | size as u8;
         self.raw(Insn::new(code, dst, base as u8, off, 0));
+    }
+
+    /// `dst = -dst`, 64 bits.
+    pub fn negate(&mut self, dst: Reg) {
+        self.raw(Insn::new(class::ALU64 | NEG, dst, 0, 0, 0));
     }
 
     /// `*(size *)(base + off) = src`; an immediate is sign-extended.
@@ -122,20 +156,17 @@ impl Asm {
 
     /// Goes to the label.
     pub fn jump(&mut self, to: Label) {
-        self.jumps.push((self.insns.len(), to));
-        self.raw(Insn::new(class::JMP | JA, Reg::R0, 0, 0, 0));
+        self.jump_by(Insn::new(class::JMP | JA, Reg::R0, 0, 0, 0), to);
     }
 
     /// Goes to the label if `left cond right` holds on 64 bits.
     pub fn jump_if(&mut self, cond: Cond, left: Reg, right: impl Into<Operand>, to: Label) {
-        self.jumps.push((self.insns.len(), to));
-        self.operation(class::JMP | cond as u8, left, right.into(), 0);
+        self.jump_by(operation(class::JMP | cond as u8, left, right.into()), to);
     }
 
     /// Goes to the label if `left cond right` holds on the low 32 bits.
     pub fn jump_if32(&mut self, cond: Cond, left: Reg, right: impl Into<Operand>, to: Label) {
-        self.jumps.push((self.insns.len(), to));
-        self.operation(class::JMP32 | cond as u8, left, right.into(), 0);
+        self.jump_by(operation(class::JMP32 | cond as u8, left, right.into()), to);
     }
 
     /// Calls the helper of this number (`BPF_FUNC_*`): arguments in `R1`–`R5`, which are lost,
@@ -168,20 +199,20 @@ impl Asm {
         }
     }
 
-    fn operation(&mut self, code: u8, dst: Reg, src: Operand, off: i16) {
-        self.raw(match src {
-            Operand::Reg(src) => Insn::new(code | SRC_REG, dst, src as u8, off, 0),
-            Operand::Imm(imm) => Insn::new(code, dst, 0, off, imm),
-        });
-    }
-
     fn wide(&mut self, dst: Reg, src: u8, value: u64) {
         let code = class::LD | MODE_IMM | Size::U64 as u8;
         self.raw(Insn::new(code, dst, src, 0, value as u32 as i32));
         let high = (value >> 32) as u32 as i32;
-        self.raw(Insn {
+        self.insns.push(Insn {
             imm: high,
             ..Insn::default()
         });
+    }
+}
+
+const fn operation(code: u8, dst: Reg, src: Operand) -> Insn {
+    match src {
+        Operand::Reg(src) => Insn::new(code | SRC_REG, dst, src as u8, 0, 0),
+        Operand::Imm(imm) => Insn::new(code, dst, 0, 0, imm),
     }
 }

@@ -1,11 +1,12 @@
 //! Expressions: each leaves its value in `R1`; `R0` and `R2`–`R5` are scratch.
 //!
 //! An intermediate value waits for others in the frame's scratch slots, not on the stack, and
-//! comes back from there before anything branches on it. The verifier knows nothing
-//! of what it loads from a map, so no branch over values can ever be decided by it; its states
-//! merge after each branch, and its work stays linear in the length of the program. Were it to
-//! follow values (a saturated sum is a constant, say), it would have to tell apart every
-//! combination of the paths that led to them.
+//! comes back from there before anything branches on it that the verifier could decide. It knows
+//! nothing of what it loads from a map; its states merge after each branch, and its work stays
+//! linear in the length of the program. Were it to follow values (a limited one is a constant,
+//! say), it would have to tell apart every combination of the paths that led to them.
+//!
+//! A branch costs the verifier as much as ten operations, so there is none where a few do.
 
 use super::asm::{Asm, Label};
 use super::generate::GenerateError;
@@ -18,10 +19,39 @@ use Reg::{R0, R1, R2, R6};
 /// What the verifier can know of a value in a register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Knowledge {
-    /// Nothing: it comes straight from the frame.
+    /// Nothing: it comes straight from the frame, or from arithmetic that it does not follow.
     None,
-    /// Perhaps its range.
+    /// That it is between 0 and this, which is not 0.
+    UpTo(u64),
+    /// That it is not one of the least or the greatest values, on some path to here.
+    NotExtreme,
+    /// Perhaps all.
     Some,
+}
+
+impl Knowledge {
+    /// Whether it is more than it may be beside `other`, of which the verifier knows nothing
+    /// unless it is a constant.
+    fn must_be_hidden(self, want: Want, other: &Expr) -> bool {
+        match (want, self, other) {
+            (Want::Any, ..) | (_, Self::None, _) => false,
+            (Want::Unknown, ..) | (_, Self::Some, _) => true,
+            (Want::Open, Self::UpTo(most), Expr::Const(other, _)) => !(1..most).contains(other),
+            (Want::Open, Self::NotExtreme, Expr::Const(..)) => true,
+            (Want::Open, Self::UpTo(_) | Self::NotExtreme, _) => false,
+        }
+    }
+}
+
+/// What has to be so of two operands for the verifier to decide no branch on them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Want {
+    /// Anything: there is no branch.
+    Any,
+    /// It cannot tell how they compare.
+    Open,
+    /// It knows nothing of either, constants excepted.
+    Unknown,
 }
 
 /// Emits expressions.
@@ -47,10 +77,17 @@ impl Emitter<'_> {
                 Ok(Knowledge::None)
             }
             Expr::Binary(op, left, right) => {
-                let hidden = !matches!(op, Binary::Div);
-                let right = self.operands(left, right, slot, hidden)?;
-                self.binary(*op, right);
-                Ok(Knowledge::Some)
+                if let Binary::Min | Binary::Max = op {
+                    return self.extreme(*op, left, right, slot);
+                }
+                let want = match op {
+                    Binary::Add | Binary::Div => Want::Any,
+                    Binary::Mul if matches!(**right, Expr::Const(..)) => Want::Any,
+                    _ => Want::Unknown,
+                };
+                let (known, operand) = self.operands(left, right, slot, want)?;
+                self.binary(*op, operand);
+                Ok(known_of(*op, known, left, right))
             }
             Expr::Scale { value, num, den } => {
                 self.hidden(value, slot)?;
@@ -83,11 +120,11 @@ impl Emitter<'_> {
                 self.asm.bind(no);
                 let known_otherwise = self.value(otherwise, slot)?;
                 self.asm.bind(end);
-                if known_then == Knowledge::None {
-                    Ok(known_otherwise)
-                } else {
-                    Ok(Knowledge::Some)
-                }
+                Ok(match (known_then, known_otherwise) {
+                    (Knowledge::None, known) | (known, Knowledge::None) => known,
+                    (then, otherwise) if then == otherwise => then,
+                    _ => Knowledge::Some,
+                })
             }
         }
     }
@@ -110,8 +147,9 @@ impl Emitter<'_> {
             Expr::And(left, right) => self.branch_both(left, right, when, false, to, slot)?,
             Expr::Or(left, right) => self.branch_both(left, right, when, true, to, slot)?,
             Expr::Compare(op, left, right) => {
-                let right = self.operands(left, right, slot, true)?;
-                self.asm.jump_if(condition(*op, when), R1, right, to);
+                let (_, right, swapped) = self.compared(left, right, slot)?;
+                let cond = condition(if swapped { mirrored(*op) } else { *op }, when);
+                self.asm.jump_if(cond, R1, right, to);
             }
             Expr::If {
                 condition,
@@ -159,7 +197,13 @@ impl Emitter<'_> {
 
     /// `R1` = the value, of which the verifier knows nothing.
     fn hidden(&mut self, expr: &Expr, slot: usize) -> Result<(), GenerateError> {
-        if self.value(expr, slot)? == Knowledge::Some {
+        let known = self.value(expr, slot)?;
+        self.hide(known, slot)
+    }
+
+    /// Makes the verifier forget what it knows of `R1`.
+    fn hide(&mut self, known: Knowledge, slot: usize) -> Result<(), GenerateError> {
+        if known != Knowledge::None {
             let at = self.scratch(slot)?;
             self.asm.store(Size::U64, R6, at, R1);
             self.asm.load(Size::U64, R1, R6, at);
@@ -167,51 +211,108 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    /// `R1` = the left value; the right one is in the operand, `R2` or an immediate. When
-    /// `hidden`, the verifier knows nothing of either, constants excepted.
+    /// `R1` = the left value, of which that is known then; the right one is in the operand, `R2`
+    /// or an immediate.
     pub(super) fn operands(
         &mut self,
         left: &Expr,
         right: &Expr,
         slot: usize,
-        hidden: bool,
-    ) -> Result<Operand, GenerateError> {
-        if let Some(right) = Leaf::of(right) {
-            if hidden && !matches!(left, Expr::Const(..)) {
-                self.hidden(left, slot)?;
-            } else {
-                self.value(left, slot)?;
+        want: Want,
+    ) -> Result<(Knowledge, Operand), GenerateError> {
+        if let Some(leaf) = Leaf::of(right) {
+            let mut known = self.value(left, slot)?;
+            if !matches!(left, Expr::Const(..)) && known.must_be_hidden(want, right) {
+                self.hide(known, slot)?;
+                known = Knowledge::None;
             }
-            return Ok(self.leaf_operand(right));
+            return Ok((known, self.leaf_operand(leaf)));
         }
-        if let Some(left) = Leaf::of(left) {
+        if let Some(leaf) = Leaf::of(left) {
             let known = self.value(right, slot)?;
-            self.second(known, slot, hidden)?;
-            self.leaf(left, R1);
+            self.second(known.must_be_hidden(want, left), slot)?;
+            self.leaf(leaf, R1);
+            let known = match left {
+                Expr::Const(..) => Knowledge::Some,
+                _ => Knowledge::None,
+            };
+            Ok((known, R2.into()))
         } else if depth(left) >= depth(right) {
             self.value(left, slot)?;
             let at = self.scratch(slot)?;
             self.asm.store(Size::U64, R6, at, R1);
             let known = self.value(right, slot + 1)?;
-            self.second(known, slot + 1, hidden)?;
+            self.second(known.must_be_hidden(want, left), slot + 1)?;
             self.asm.load(Size::U64, R1, R6, at);
+            Ok((Knowledge::None, R2.into()))
         } else {
             self.value(right, slot)?;
             let at = self.scratch(slot)?;
             self.asm.store(Size::U64, R6, at, R1);
-            if hidden {
-                self.hidden(left, slot + 1)?;
-            } else {
-                self.value(left, slot + 1)?;
+            let mut known = self.value(left, slot + 1)?;
+            if known.must_be_hidden(want, right) {
+                self.hide(known, slot + 1)?;
+                known = Knowledge::None;
             }
             self.asm.load(Size::U64, R2, R6, at);
+            Ok((known, R2.into()))
         }
-        Ok(R2.into())
+    }
+
+    /// Operands that compare the same either way: in `R1` and the operand, and whether they are
+    /// swapped there, which spares a move if only the right one has to be computed.
+    pub(super) fn compared(
+        &mut self,
+        left: &Expr,
+        right: &Expr,
+        slot: usize,
+    ) -> Result<(Knowledge, Operand, bool), GenerateError> {
+        let swapped = Leaf::of(left).is_some() && Leaf::of(right).is_none();
+        let (first, second) = if swapped {
+            (right, left)
+        } else {
+            (left, right)
+        };
+        let (known, operand) = self.operands(first, second, slot, Want::Open)?;
+        Ok((known, operand, swapped))
+    }
+
+    /// `R1` = the less or the greater of the two.
+    fn extreme(
+        &mut self,
+        op: Binary,
+        left: &Expr,
+        right: &Expr,
+        slot: usize,
+    ) -> Result<Knowledge, GenerateError> {
+        if let Expr::Const(by, _) = right
+            && let Ok(by) = i32::try_from(*by)
+            && !matches!(left, Expr::Const(..))
+        {
+            let known = self.value(left, slot)?;
+            if let Knowledge::UpTo(..=0x7fff_ffff_ffff_ffff) = known {
+                self.limit(op, by);
+                return Ok(Knowledge::None);
+            }
+            if known.must_be_hidden(Want::Open, right) {
+                self.hide(known, slot)?;
+            }
+            self.binary(op, by.into());
+            return Ok(known_of(op, Knowledge::None, left, right));
+        }
+        let (known, operand, swapped) = self.compared(left, right, slot)?;
+        self.binary(op, operand);
+        let (left, right) = if swapped {
+            (right, left)
+        } else {
+            (left, right)
+        };
+        Ok(known_of(op, known, left, right))
     }
 
     /// `R2 = R1`, hidden from the verifier if asked.
-    fn second(&mut self, known: Knowledge, slot: usize, hide: bool) -> Result<(), GenerateError> {
-        if hide && known == Knowledge::Some {
+    fn second(&mut self, hide: bool, slot: usize) -> Result<(), GenerateError> {
+        if hide {
             let at = self.scratch(slot)?;
             self.asm.store(Size::U64, R6, at, R1);
             self.asm.load(Size::U64, R2, R6, at);
@@ -287,6 +388,23 @@ impl Emitter<'_> {
     }
 }
 
+/// What is known of `left op right` when that is known of the left one in its register.
+fn known_of(op: Binary, known: Knowledge, left: &Expr, right: &Expr) -> Knowledge {
+    if matches!(left, Expr::Const(..)) {
+        return Knowledge::Some;
+    }
+    match (op, right) {
+        (Binary::Mul, Expr::Const(0, _)) => Knowledge::Some,
+        (Binary::Mul, _) => Knowledge::None,
+        (Binary::Div, &Expr::Const(by, _)) if known == Knowledge::None && by > 0 => {
+            Knowledge::UpTo(u64::MAX / by)
+        }
+        (Binary::Min | Binary::Max, Expr::Const(0 | u64::MAX, _)) => Knowledge::Some,
+        (Binary::Min | Binary::Max, _) => Knowledge::NotExtreme,
+        _ => Knowledge::Some,
+    }
+}
+
 /// Offset of a signal.
 pub(super) const fn signal_at(signal: Signal) -> i16 {
     SIGNALS + 8 * signal as i16
@@ -341,6 +459,17 @@ const fn both(left: usize, right: usize) -> usize {
         left
     } else {
         right
+    }
+}
+
+/// The comparison with its sides swapped.
+const fn mirrored(op: Comparison) -> Comparison {
+    match op {
+        Comparison::Lt => Comparison::Gt,
+        Comparison::Le => Comparison::Ge,
+        Comparison::Gt => Comparison::Lt,
+        Comparison::Ge => Comparison::Le,
+        Comparison::Eq | Comparison::Ne => op,
     }
 }
 

@@ -4,6 +4,7 @@ use super::asm::{Asm, AsmError, Label};
 use super::expr::{Emitter, signal_at};
 use super::host::Host;
 use super::insn::{Alu, Cond, Insn, Reg, Size};
+use super::proof::sets_positive_cwnd;
 use super::stage;
 use crate::fold::fold;
 use crate::frame::{
@@ -11,7 +12,7 @@ use crate::frame::{
     REPORT_ASKED, REPORT_COUNT, REPORT_CWND, REPORT_HEADER_LEN, REPORT_RATE, REPORT_TIME,
     TIMER_ZERO,
 };
-use fairwater_lang::{Event, Expr, Place, Program, Signal, Stmt};
+use fairwater_lang::{Binary, Event, Expr, Place, Program, Signal, Stmt};
 
 use Reg::{R0, R1, R2, R3, R5, R6, R8, R9};
 
@@ -69,14 +70,22 @@ pub fn generate(
         return Err(GenerateError::FrameTooLarge { size });
     }
     let mut asm = Asm::new();
-    let (stage, main, leave) = (asm.label(), asm.label(), asm.label());
-    enter(&mut asm, host, stage, leave);
-    asm.bind(main);
-    let done = asm.label();
+    let (stage, main) = (asm.label(), asm.label());
     let reports = reports(program);
-    if reports {
-        asm.store(Size::U32, R6, REPORT_ASKED, 0);
+    let plan = plan(&program.events);
+    let notes_fallthrough = plan.contains(&Falls::Perhaps);
+    host.enter(&mut asm);
+    for (asks, at) in [
+        (reports, REPORT_ASKED),
+        (notes_fallthrough, FALLTHROUGH_ASKED),
+    ] {
+        if asks {
+            asm.store(Size::U32, R6, at, 0);
+        }
     }
+    enter(&mut asm, stage);
+    asm.meet(main);
+    let done = asm.label();
     let emit = Emitter {
         asm: &mut asm,
         layout,
@@ -84,32 +93,32 @@ pub fn generate(
     let mut body = Body {
         emit,
         done,
-        notes_fallthrough: false,
+        notes_fallthrough,
     };
-    body.events(&program.events)?;
-    asm.bind(done);
-    controls(&mut asm, host, leave);
-    let send = asm.label();
+    body.events(&program.events, &plan)?;
+    asm.meet(done);
+    let (changed, applied, send) = (asm.label(), asm.label(), asm.label());
+    compare_controls(&mut asm, changed);
+    asm.meet(applied);
     if reports {
         asm.load(Size::U32, R1, R6, REPORT_ASKED);
         asm.jump_if(Cond::Ne, R1, 0, send);
     }
-    asm.bind(leave);
     host.leave(&mut asm);
     if reports {
         asm.bind(send);
         report(&mut asm, program, layout, host);
-        asm.jump(leave);
+        host.leave(&mut asm);
     }
+    asm.bind(changed);
+    let check_cwnd = !sets_positive_cwnd(program);
+    apply_controls(&mut asm, host, applied, check_cwnd);
     stage::apply(&mut asm, program, layout, stage, main);
     Ok(asm.finish()?)
 }
 
-/// Keeps the old controls, stops if the flow was stopped, goes to `stage` if one is pending.
-fn enter(asm: &mut Asm, host: &dyn Host, stage: Label, leave: Label) {
-    host.enter(asm);
-    asm.load(Size::U32, R1, R6, FAULT);
-    asm.jump_if(Cond::Ne, R1, 0, leave);
+/// Keeps the old controls, goes to `stage` if one is pending.
+fn enter(asm: &mut Asm, stage: Label) {
     asm.load(Size::U64, OLD_CWND, R6, CWND);
     asm.load(Size::U64, OLD_RATE, R6, RATE);
     asm.load(Size::U32, R1, R6, PENDING);
@@ -117,22 +126,27 @@ fn enter(asm: &mut Asm, host: &dyn Host, stage: Label, leave: Label) {
     asm.jump_if(Cond::Ne, R1, R2, stage);
 }
 
-/// Applies the controls that changed, or stops the flow if they cannot be.
-fn controls(asm: &mut Asm, host: &dyn Host, leave: Label) {
-    let faulted = asm.label();
-    let (sound, same_cwnd, done) = (asm.label(), asm.label(), asm.label());
+/// Goes to `changed` if a control is not what it was.
+fn compare_controls(asm: &mut Asm, changed: Label) {
+    asm.load(Size::U64, R1, R6, CWND);
+    asm.alu(Alu::Xor, R1, OLD_CWND);
+    asm.load(Size::U64, R2, R6, RATE);
+    asm.alu(Alu::Xor, R2, OLD_RATE);
+    asm.alu(Alu::Or, R1, R2);
+    asm.jump_if(Cond::Ne, R1, 0, changed);
+}
+
+/// Applies the controls that changed and goes to `applied`, or stops the flow if they cannot be.
+fn apply_controls(asm: &mut Asm, host: &dyn Host, applied: Label, check_cwnd: bool) {
+    let (faulted, sound) = (asm.label(), asm.label());
+    let (same_cwnd, same_rate) = (asm.label(), asm.label());
     asm.load(Size::U64, R1, R6, CWND);
     asm.load(Size::U64, R3, R6, RATE);
-    asm.mov(R0, R1);
-    asm.alu(Alu::Xor, R0, OLD_CWND);
-    asm.mov(R2, R3);
-    asm.alu(Alu::Xor, R2, OLD_RATE);
-    asm.alu(Alu::Or, R0, R2);
-    asm.jump_if(Cond::Eq, R0, 0, done);
-
     asm.constant(R5, MAX_RATE);
-    asm.mov(R0, Fault::CwndZero as i32);
-    asm.jump_if(Cond::Eq, R1, 0, faulted);
+    if check_cwnd {
+        asm.mov(R0, Fault::CwndZero as i32);
+        asm.jump_if(Cond::Eq, R1, 0, faulted);
+    }
     asm.jump_if(Cond::Le, R3, R5, sound);
     asm.mov(R0, Fault::RateAbsurd as i32);
     asm.bind(faulted);
@@ -142,16 +156,17 @@ fn controls(asm: &mut Asm, host: &dyn Host, leave: Label) {
     asm.atomic(Alu::Or, Size::U32, R6, FAULT, R0);
     asm.mov(R1, R0);
     host.fault(asm);
-    asm.jump(leave);
+    host.leave(asm);
 
     asm.bind(sound);
     asm.jump_if(Cond::Eq, R1, OLD_CWND, same_cwnd);
     host.apply_cwnd(asm);
     asm.bind(same_cwnd);
     asm.load(Size::U64, R1, R6, RATE);
-    asm.jump_if(Cond::Eq, R1, OLD_RATE, done);
+    asm.jump_if(Cond::Eq, R1, OLD_RATE, same_rate);
     host.apply_rate(asm);
-    asm.bind(done);
+    asm.bind(same_rate);
+    asm.jump(applied);
 }
 
 /// Sends the report, and resets the volatile variables.
@@ -194,19 +209,14 @@ enum Falls {
 }
 
 impl Body<'_> {
-    fn events(&mut self, events: &[Event]) -> Result<(), GenerateError> {
-        let plan = plan(events);
-        self.notes_fallthrough = plan.contains(&Falls::Perhaps);
-        if self.notes_fallthrough {
-            self.emit.asm.store(Size::U32, R6, FALLTHROUGH_ASKED, 0);
-        }
+    fn events(&mut self, events: &[Event], plan: &[Falls]) -> Result<(), GenerateError> {
         for (event, falls) in events.iter().zip(plan) {
             let next = self.emit.asm.label();
             self.statements(&event.prelude)?;
             self.emit.branch(&fold(&event.condition), false, next, 0)?;
             self.statements(&event.body)?;
             let (asm, done) = (&mut *self.emit.asm, self.done);
-            match falls {
+            match *falls {
                 Falls::Yes => {}
                 Falls::No => asm.jump(done),
                 Falls::Perhaps => {
@@ -214,7 +224,7 @@ impl Body<'_> {
                     asm.jump_if(Cond::Eq, R1, 0, done);
                 }
             }
-            self.emit.asm.bind(next);
+            self.emit.asm.meet(next);
         }
         Ok(())
     }
@@ -254,7 +264,7 @@ impl Body<'_> {
         }
         self.emit.asm.bind(no);
         self.statements(otherwise)?;
-        self.emit.asm.bind(end);
+        self.emit.asm.meet(end);
         Ok(())
     }
 
@@ -271,6 +281,11 @@ impl Body<'_> {
             self.emit.asm.store(Size::U64, R6, at, imm);
             return Ok(());
         }
+        if let Expr::Binary(op @ (Binary::Min | Binary::Max), old, new) = value
+            && **old == Expr::Place(place)
+        {
+            return self.emit.limit_place(at, *op, old, new);
+        }
         self.emit.value(value, 0)?;
         self.emit.asm.store(Size::U64, R6, at, R1);
         Ok(())
@@ -278,6 +293,12 @@ impl Body<'_> {
 
     /// The timer reads `now - zero`: to read `value` now, `zero` is `now - value`.
     fn set_timer(&mut self, value: &Expr) -> Result<(), GenerateError> {
+        if let Expr::Const(0, _) = value {
+            let asm = &mut *self.emit.asm;
+            asm.load(Size::U64, R1, R6, signal_at(Signal::Now));
+            asm.store(Size::U64, R6, TIMER_ZERO, R1);
+            return Ok(());
+        }
         self.emit.value(value, 0)?;
         let asm = &mut *self.emit.asm;
         asm.load(Size::U64, R2, R6, signal_at(Signal::Now));

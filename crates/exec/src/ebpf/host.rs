@@ -10,7 +10,8 @@ use super::asm::Asm;
 /// [`generate`]: super::generate
 pub trait Host {
     /// The start, with the hook's context in `R1`: leaves the frame's address in `R6`. It may
-    /// return early by an [`exit`](Asm::exit) of its own.
+    /// return early by an [`exit`](Asm::exit) of its own, and must where the frame's `fault` is
+    /// not 0, unless the datapath has looked at that before.
     fn enter(&self, asm: &mut Asm);
 
     /// Puts the congestion window of `R1` bytes into force. Placed where the window changed and
@@ -31,6 +32,6 @@ pub trait Host {
         let _ = asm;
     }
 
-    /// Returns from the hook.
+    /// Returns from the hook. Placed at each end of the program.
     fn leave(&self, asm: &mut Asm);
 }

@@ -50,6 +50,8 @@ pub(crate) const MODE_MEM: u8 = 0x60;
 pub(crate) const MODE_ATOMIC: u8 = 0xc0;
 /// Move, of class ALU and ALU64.
 pub(crate) const MOV: u8 = 0xb0;
+/// Negation, of class ALU and ALU64.
+pub(crate) const NEG: u8 = 0x80;
 /// Jump always; of class JMP32 the displacement is the immediate.
 pub(crate) const JA: u8 = 0x00;
 /// Call a helper by number.

@@ -41,7 +41,8 @@ fn reachable(insns: &[Insn], targets: &[Option<usize>]) -> Vec<bool> {
         while at < insns.len() && !reached[at] {
             reached[at] = true;
             from.extend(targets[at]);
-            if is_goto(insns[at]) || insns[at].code == class::JMP | EXIT {
+            let goes = is_goto(insns[at]) && targets[at].is_some();
+            if goes || insns[at].code == class::JMP | EXIT {
                 break;
             }
             at += 1;

@@ -1,8 +1,8 @@
 //! Instructions as text, in the kernel's own notation.
 
 use super::insn::{
-    CALL, EXIT, Insn, JA, MODE_ATOMIC, MODE_MEM, MOV, PSEUDO_MAP_FD, PSEUDO_MAP_VALUE, SRC_REG,
-    class,
+    CALL, EXIT, Insn, JA, MODE_ATOMIC, MODE_MEM, MOV, NEG, PSEUDO_MAP_FD, PSEUDO_MAP_VALUE,
+    SRC_REG, class,
 };
 use std::fmt;
 
@@ -88,6 +88,7 @@ impl Line<'_> {
     fn arithmetic(&self, f: &mut fmt::Formatter<'_>, letter: char, dst: u8) -> fmt::Result {
         let op = self.insn.code & 0xf0;
         match alu_symbol(op) {
+            _ if op == NEG => write!(f, "{letter}{dst} = -{letter}{dst}"),
             Some(symbol) => write!(f, "{letter}{dst} {symbol} {}", self.operand(letter)),
             None => write!(f, ".insn {:?}", self.insn),
         }

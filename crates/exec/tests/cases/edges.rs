@@ -154,11 +154,25 @@ pub(crate) fn the_average_agrees_for_every_kind_of_weight(agree: Agree) {
 }
 
 pub(crate) fn controls_beyond_belief_stop_the_program(agree: Agree) {
-    agree_on_all_pairs(
-        agree,
-        "(def (Report (x 0)))
-         (when true (:= Cwnd Ack.bytes_acked) (:= Rate Flow.bytes_pending) (report))",
-    );
+    for cwnd in [
+        "Ack.bytes_acked",
+        "(max 1 Ack.bytes_acked)",
+        "(* Ack.bytes_acked (max 2 Flow.bytes_pending))",
+        "(+ Ack.bytes_acked (min 1 Flow.bytes_pending))",
+        "(max 11584 (/ (* Ack.bytes_acked Flow.bytes_pending) 500000))",
+        "(min 11584 (/ Ack.bytes_acked 2))",
+        "(if (> Ack.bytes_acked 0) (min 3 Ack.bytes_acked) 7)",
+    ] {
+        for condition in ["true", "(> Flow.bytes_pending 0)"] {
+            agree_on_all_pairs(
+                agree,
+                &format!(
+                    "(def (Report (x 0)))
+                     (when {condition} (:= Cwnd {cwnd}) (:= Rate Flow.bytes_pending) (report))"
+                ),
+            );
+        }
+    }
 }
 
 pub(crate) fn a_stage_sets_only_what_it_may(agree: Agree) {

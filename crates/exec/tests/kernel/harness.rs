@@ -2,7 +2,7 @@
 
 use crate::bpf::{Array, Loaded};
 use fairwater_exec::ebpf::asm::Asm;
-use fairwater_exec::ebpf::{Alu, Host, Reg, Size, generate};
+use fairwater_exec::ebpf::{Alu, Cond, Host, Reg, Size, generate};
 use fairwater_exec::frame::{self, FrameLayout};
 use fairwater_exec::interp::Input;
 use fairwater_lang::{Program, VarId};
@@ -57,7 +57,12 @@ impl Noter {
 
 impl Host for Noter {
     fn enter(&self, asm: &mut Asm) {
+        let runs = asm.label();
         asm.map_value(Reg::R6, self.frame, 0);
+        asm.load(Size::U32, Reg::R1, Reg::R6, frame::FAULT);
+        asm.jump_if(Cond::Eq, Reg::R1, 0, runs);
+        self.leave(asm);
+        asm.bind(runs);
     }
 
     fn apply_cwnd(&self, asm: &mut Asm) {
