@@ -11,18 +11,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use etherparse::{SlicedPacket, TransportSlice};
-use fairwater_net::{self as net, Capacity, Link, LinkSpec, Time};
+use fairwater_net::{Capacity, Link, LinkSpec, Packet, Time};
 use hdrhistogram::Histogram;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use crate::clock::{Clock, thread_cpu};
-use crate::link_log::{LinkLog, NO_FLOW, PacketRecord};
+use crate::link_log::{LinkLog, PacketRecord};
+use crate::packet::IpPacket;
 use crate::path::Path;
-
-/// The source port of measured flow 0; flow n has the n-th after it.
-pub(crate) const FIRST_PORT: u16 = 40_000;
 
 /// Flows that can be told apart on one link.
 pub(crate) const MAX_FLOWS: usize = 64;
@@ -42,18 +39,6 @@ impl LiveBytes {
         self.0
             .get(flow)
             .map_or(0, |bytes| bytes.load(Ordering::Relaxed))
-    }
-}
-
-/// A packet's bytes, and the flow they are of.
-struct Packet {
-    bytes: Vec<u8>,
-    flow: u8,
-}
-
-impl net::Packet for Packet {
-    fn size_bytes(&self) -> u32 {
-        self.bytes.len() as u32
     }
 }
 
@@ -190,7 +175,7 @@ struct Direction {
     stop: Arc<AtomicBool>,
     from: OwnedFd,
     to: OwnedFd,
-    link: Link<Packet>,
+    link: Link<IpPacket>,
     /// Buffers of packets that are gone, for those to come.
     spare: Vec<Vec<u8>>,
     lateness_ns: Histogram<u64>,
@@ -229,7 +214,7 @@ impl Direction {
     fn deliver(&mut self) -> io::Result<()> {
         let mut now = self.clock.now();
         while let Some(delivered) = self.link.poll(now) {
-            let Packet { bytes, flow } = delivered.packet;
+            let IpPacket { bytes, flow, .. } = delivered.packet;
             now = self.clock.now();
             let late = now.since(delivered.passage.due);
             self.lateness_ns
@@ -265,11 +250,9 @@ impl Direction {
                 Err(error) => return Err(error.into()),
             };
             bytes.truncate(length);
-            let flow = self
-                .bottleneck
-                .as_ref()
-                .map_or(NO_FLOW, |b| flow_of(&bytes, b.flows));
-            self.link.enqueue(self.clock.now(), Packet { bytes, flow });
+            let flows = self.bottleneck.as_ref().map_or(0, |b| b.flows);
+            let packet = IpPacket::new(bytes, flows);
+            self.link.enqueue(self.clock.now(), packet);
             self.record_drops();
         }
         Ok(READ_BATCH)
@@ -277,7 +260,7 @@ impl Direction {
 
     fn record_drops(&mut self) {
         for dropped in self.link.drain_dropped() {
-            let size = net::Packet::size_bytes(&dropped.packet);
+            let size = dropped.packet.size_bytes();
             if let Some(bottleneck) = &mut self.bottleneck {
                 let record =
                     PacketRecord::dropped(dropped.packet.flow, dropped.at, size, dropped.reason);
@@ -313,19 +296,6 @@ fn lateness_histogram() -> io::Result<Histogram<u64>> {
 /// Room for one packet of the devices' MTU.
 const BUFFER_BYTES: usize = 2048;
 
-/// The measured flow that a packet from the sender is of, by its source port.
-fn flow_of(packet: &[u8], flows: usize) -> u8 {
-    let source_port = match SlicedPacket::from_ip(packet).map(|sliced| sliced.transport) {
-        Ok(Some(TransportSlice::Tcp(tcp))) => tcp.source_port(),
-        Ok(Some(TransportSlice::Udp(udp))) => udp.source_port(),
-        _ => return NO_FLOW,
-    };
-    match source_port.checked_sub(FIRST_PORT) {
-        Some(flow) if usize::from(flow) < flows => flow as u8,
-        _ => NO_FLOW,
-    }
-}
-
 /// Asks that the calling thread be woken on time: timers to the nanosecond, and real-time
 /// priority. Whether it got the priority; without, it still works, later.
 pub(crate) fn ask_for_punctuality() -> bool {
@@ -341,8 +311,6 @@ pub(crate) fn ask_for_punctuality() -> bool {
 
 #[cfg(test)]
 mod tests {
-    use etherparse::PacketBuilder;
-
     use super::*;
 
     #[test]
@@ -353,27 +321,5 @@ mod tests {
         }
         assert!(histogram.value_at_quantile(0.5).abs_diff(5_000_000) < 10_000);
         assert!(histogram.max() >= 60_000_000_000);
-    }
-
-    #[test]
-    fn a_packet_is_of_the_flow_its_source_port_names() {
-        let udp = |port: u16, ipv6: bool| {
-            let builder = if ipv6 {
-                PacketBuilder::ipv6([1; 16], [2; 16], 64).udp(port, 9)
-            } else {
-                PacketBuilder::ipv4([10, 0, 0, 1], [10, 0, 1, 1], 64).udp(port, 9)
-            };
-            let mut packet = Vec::new();
-            builder.write(&mut packet, &[7; 20]).expect("memory");
-            packet
-        };
-        for ipv6 in [false, true] {
-            assert_eq!(flow_of(&udp(FIRST_PORT, ipv6), 2), 0);
-            assert_eq!(flow_of(&udp(FIRST_PORT + 1, ipv6), 2), 1);
-            assert_eq!(flow_of(&udp(FIRST_PORT + 2, ipv6), 2), NO_FLOW);
-            assert_eq!(flow_of(&udp(FIRST_PORT - 1, ipv6), 2), NO_FLOW);
-        }
-        assert_eq!(flow_of(&udp(FIRST_PORT, false)[..22], 2), NO_FLOW);
-        assert_eq!(flow_of(&[], 2), NO_FLOW);
     }
 }

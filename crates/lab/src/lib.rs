@@ -30,6 +30,7 @@ mod experiment;
 mod link_log;
 mod namespace;
 mod netlink;
+mod packet;
 mod path;
 mod preflight;
 pub mod report;

@@ -16,9 +16,9 @@ use netlink_packet_sock_diag::inet::{
 use netlink_sys::protocols::NETLINK_SOCK_DIAG;
 
 use crate::clock::{Clock, thread_cpu};
-use crate::emulator::FIRST_PORT;
 use crate::namespace::{self, Namespace};
 use crate::netlink::Netlink;
+use crate::packet::FIRST_PORT;
 
 /// One socket at one moment.
 #[derive(Debug, Clone, PartialEq)]

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::emulator::FIRST_PORT;
 use crate::error::LabError;
+use crate::packet::FIRST_PORT;
 use crate::path::Path;
 use crate::preflight;
 
