@@ -41,7 +41,7 @@ impl Rate {
             let work = u128::from(bytes) * 8_000_000_000 - u128::from(ahead);
             let ns = work.div_ceil(u128::from(self.0));
             let rounded = ns * u128::from(self.0) - work;
-            return (ns as u64, rounded as u64);
+            return (u64::try_from(ns).unwrap_or(u64::MAX), rounded as u64);
         };
         if work <= ahead {
             return (0, ahead - work);

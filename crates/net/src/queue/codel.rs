@@ -20,7 +20,7 @@ pub struct CoDelConfig {
 }
 
 impl Default for CoDelConfig {
-    /// RFC 8289 §4.2 and §4.3: 5 ms and 100 ms; the 1000 packets of tc-codel(8).
+    /// RFC 8289 §4.3 and §4.4: 100 ms and 5 ms; the 1000 packets of tc-codel(8).
     fn default() -> Self {
         CoDelConfig {
             limit: Limit::Packets(1000),
@@ -31,7 +31,7 @@ impl Default for CoDelConfig {
     }
 }
 
-/// The bytes that CoDel leaves alone: one packet of the usual size (RFC 8289 §5.4).
+/// The bytes that CoDel leaves alone: one packet of the usual size (RFC 8289 §4.2).
 const MAX_PACKET_BYTES: u64 = 1500;
 
 /// What CoDel knows of one queue.
@@ -81,7 +81,7 @@ impl Controller {
         } else if above {
             self.dropping = true;
             // The rate of drops that controlled the queue a short while ago is a good start.
-            let recent = now.since(self.drop_next) < config.interval * 16;
+            let recent = now.since(self.drop_next) < config.interval.saturating_mul(16);
             let drops = self.count.saturating_sub(self.last_count);
             self.count = if recent && drops > 1 { drops } else { 1 };
             self.last_count = self.count;
@@ -94,7 +94,7 @@ impl Controller {
         Some(held)
     }
 
-    /// Takes the packet at the head; whether it may be dropped: `dodequeue` of RFC 8289 §5.4.
+    /// Takes the packet at the head; whether it may be dropped: `dodequeue` of RFC 8289 §5.6.
     fn take<P>(
         &mut self,
         config: &CoDelConfig,
@@ -113,7 +113,7 @@ impl Controller {
         Some((held, now >= above_until))
     }
 
-    /// The next drop comes an interval / √count after the one at `from` (RFC 8289 §5.3).
+    /// The next drop comes an interval / √count after the one at `from` (RFC 8289 §5.6).
     fn law(&self, config: &CoDelConfig, from: Time) -> Time {
         let interval = config.interval.as_nanos() as f64;
         from.plus_nanos((interval / (self.count as f64).sqrt()) as u64)

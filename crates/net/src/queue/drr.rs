@@ -10,7 +10,7 @@ use crate::{Packet, Time};
 pub struct DrrConfig {
     /// What all queues hold together.
     pub limit: Limit,
-    /// How many queues flows are hashed to.
+    /// How many queues flows are hashed to, from 1 to 65536.
     pub flows: u32,
     /// Bytes that each queue may send more in each round; what it did not use for want of a packet
     /// small enough it keeps.

@@ -10,7 +10,7 @@ use crate::{Packet, Time};
 pub struct FqCoDelConfig {
     /// What all queues hold together.
     pub limit: Limit,
-    /// How many queues flows are hashed to.
+    /// How many queues flows are hashed to, from 1 to 65536.
     pub flows: u32,
     /// Bytes that a queue may send before the next has its turn.
     pub quantum_bytes: u32,

@@ -137,25 +137,20 @@ impl<P: Packet> Pie<P> {
     /// Makes up for the updates that were due by `now`: the queue has not changed since.
     fn update_until(&mut self, now: Time) {
         while self.next_update <= now {
+            let before = (self.drop_probability, self.burst_allowance, self.old_delay);
             self.update();
-            self.next_update = self.next_update + self.config.update;
-            if self.rests() {
-                let updates =
-                    now.since(self.next_update).as_nanos() / self.config.update.as_nanos();
-                let skipped = updates * self.config.update.as_nanos();
-                self.next_update = self
-                    .next_update
-                    .plus_nanos(u64::try_from(skipped).unwrap_or(u64::MAX));
+            let rests = before == (self.drop_probability, self.burst_allowance, self.old_delay);
+            let period = self.config.update.as_nanos();
+            // What changed nothing once changes nothing until a packet comes or goes.
+            let missed = now.since(self.next_update).as_nanos() / period;
+            let updates = if rests { missed + 1 } else { 1 };
+            let later = u64::try_from(updates * period).unwrap_or(u64::MAX);
+            let next = self.next_update.plus_nanos(later);
+            if next == self.next_update {
+                return; // the end of time
             }
+            self.next_update = next;
         }
-    }
-
-    /// Whether updates change nothing more until a packet comes.
-    fn rests(&self) -> bool {
-        self.drop_probability == 0.0
-            && self.delay == Duration::ZERO
-            && self.old_delay == Duration::ZERO
-            && self.burst_allowance == self.config.max_burst
     }
 
     /// RFC 8033 §4.2, with the cap of §5.5.

@@ -13,7 +13,7 @@ use crate::{Packet, Time};
 pub struct SfqConfig {
     /// What all queues hold together.
     pub limit: Limit,
-    /// How many queues flows are hashed to: `divisor`.
+    /// How many queues flows are hashed to, from 1 to 65536: `divisor`.
     pub flows: u32,
     /// Bytes that a queue sends before the next has its turn; the packet that exceeds them is sent
     /// whole, and paid for in the next round.

@@ -31,7 +31,7 @@ fn unlimited() -> CoDelConfig {
 #[test]
 fn drops_come_at_intervals_over_the_root_of_their_number() {
     // The first packet that waited too long starts the interval, so the first drop is 100 ms after;
-    // drop n + 1 is 100 ms / √n after drop n was due (RFC 8289 §5.3).
+    // drop n + 1 is 100 ms / √n after drop n was due (RFC 8289 §5.6).
     let from = Time::from_millis(10);
     let bench = served(unlimited(), of_flow(0, 1000), 60_000, from, 40_000);
     let mut due = 110e6;

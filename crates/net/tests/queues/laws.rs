@@ -10,7 +10,7 @@ use fairwater_net::{
 };
 use proptest::prelude::*;
 
-use super::support::{Probe, rate};
+use super::support::{Bench, Probe, of_flow, rate};
 
 fn limit() -> impl Strategy<Value = Limit> {
     prop_oneof![
@@ -268,5 +268,68 @@ proptest! {
             prop_assert!(!idle || passage.served == passage.enqueued, "{packet:?} waited");
             free = passage.departed;
         }
+    }
+}
+
+#[test]
+fn the_longest_times_and_least_numbers_harm_nobody() {
+    let never = CoDelConfig {
+        limit: Limit::Unlimited,
+        target: Duration::ZERO,
+        interval: Duration::MAX,
+        ecn: false,
+    };
+    let always = CoDelConfig {
+        interval: Duration::ZERO,
+        ..never
+    };
+    let pie = |update| {
+        QueueConfig::Pie(PieConfig {
+            update,
+            max_burst: Duration::from_millis(10),
+            ..PieConfig::default()
+        })
+    };
+    let configs = [
+        QueueConfig::CoDel(never),
+        QueueConfig::CoDel(always),
+        QueueConfig::FqCoDel(FqCoDelConfig {
+            limit: Limit::Packets(0),
+            flows: 0,
+            quantum_bytes: 0,
+            codel: always,
+        }),
+        QueueConfig::Drr(DrrConfig {
+            limit: Limit::Packets(3),
+            flows: u32::MAX,
+            quantum_bytes: 0,
+        }),
+        QueueConfig::Sfq(SfqConfig {
+            limit: Limit::Packets(3),
+            flows: 0,
+            quantum_bytes: 0,
+            perturb: Some(Duration::ZERO),
+        }),
+        pie(Duration::MAX),
+        pie(Duration::ZERO),
+        QueueConfig::Red(RedConfig {
+            min_bytes: 9,
+            max_bytes: 3,
+            avpkt_bytes: 0,
+            burst_packets: 0,
+            ..RedConfig::with_limit(0, rate(1))
+        }),
+    ];
+    for config in configs {
+        let mut bench = Bench::new(config);
+        for at in [0, 1, 2_000_000, 3_000_000, u64::MAX] {
+            for flow in 0..5 {
+                bench.put(Time::from_nanos(at), of_flow(flow, 1500));
+            }
+            bench.take(Time::from_nanos(at));
+        }
+        let waiting = bench.queue.len();
+        assert_eq!(bench.queue.bytes(), 1500 * waiting as u64);
+        assert!(waiting + bench.dropped().len() <= 25);
     }
 }
