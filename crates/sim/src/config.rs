@@ -178,7 +178,8 @@ pub struct TcpConfig {
     pub sack: bool,
     /// Proportional rate reduction (RFC 6937) of a native governor.
     pub prr: bool,
-    /// The least RTO; RFC 6298 §2.4 says 1 s, Linux 200 ms.
+    /// RFC 6298 §2.4's least RTO, where the RFC says 1 s. As in Linux, which has 200 ms, it is the
+    /// least of 4 × RTTVAR, so that the RTO is never less than this and SRTT.
     pub min_rto: Duration,
     /// How long an ACK is put off at most; zero acknowledges each segment (RFC 1122 §4.2.3.2).
     pub delayed_ack: Duration,

@@ -68,6 +68,7 @@ impl Segment {
     /// The offset after this segment, FIN included.
     #[must_use]
     pub fn end(&self) -> u64 {
-        self.seq + u64::from(self.len) + u64::from(self.fin)
+        self.seq
+            .saturating_add(u64::from(self.len) + u64::from(self.fin))
     }
 }

@@ -230,9 +230,7 @@ impl Scoreboard {
 
     /// Without SACK: duplicate ACKs say no more.
     pub(super) fn forget_duplicates(&mut self) {
-        if self.segments.iter().all(|s| !s.sacked) {
-            self.sacked = 0;
-        }
+        self.sacked = 0;
     }
 
     /// Everything before `ack` has arrived. `delivered` sees each segment that leaves.

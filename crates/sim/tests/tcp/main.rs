@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod bottleneck;
 mod receiver;
 mod recovery;
 mod script;

@@ -127,6 +127,34 @@ fn rfc_8985_7_probes_for_a_lost_tail() {
     }
 }
 
+/// RFC 8985 §7.4.2: a probe that repaired a loss hid it from everything else, so cwnd is reduced
+/// once; one that was in vain costs nothing.
+#[test]
+fn a_loss_that_a_probe_repaired_is_congestion() {
+    for (was_lost, reductions) in [(true, 1), (false, 0)] {
+        let config = TcpConfig {
+            handshake: false,
+            ..TcpConfig::default()
+        };
+        let mut wire = Wire::new(&config, Native::Reno);
+        wire.sender.write(4 * 1448);
+        wire.forward = Box::new(move |n, _| Fate {
+            drop: n == 7 && was_lost,
+            late: Duration::from_millis(if n == 7 { 225 } else { 0 }),
+            ..Fate::default()
+        });
+        wire.run_until(Time::from_millis(100));
+        wire.sender.write(4 * 1448);
+        wire.run_until(Time::from_millis(1_000));
+        assert_eq!(wire.sender.counters().probes, 1);
+        wire.sender.write(4 * 1448);
+        wire.run_until(Time::from_millis(2_000));
+        let last = wire.invocations.last().unwrap();
+        assert_eq!((last.reductions, last.state), (reductions, State::Open));
+        assert_eq!(wire.sender.controls().cwnd, (10 >> reductions) * 1448);
+    }
+}
+
 #[test]
 fn a_probe_for_one_of_several_lost_segments_leads_to_recovery() {
     let config = TcpConfig {

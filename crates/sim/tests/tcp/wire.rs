@@ -36,6 +36,9 @@ pub(crate) struct Wire {
     pub(crate) delay: Duration,
     /// A segment's time on the wire, data only.
     pub(crate) serialisation: Duration,
+    /// Segments that may wait for the wire; more are dropped.
+    pub(crate) buffer: u32,
+    pub(crate) overflowed: u64,
     pub(crate) forward: Fates,
     pub(crate) reverse: Fates,
     /// Everything that was sent, with the time: data, and ACKs.
@@ -62,6 +65,8 @@ impl Wire {
             now: Time::ZERO,
             delay: Duration::from_millis(10),
             serialisation: Duration::ZERO,
+            buffer: u32::MAX,
+            overflowed: 0,
             forward: as_is(),
             reverse: as_is(),
             sent: Vec::new(),
@@ -90,6 +95,10 @@ impl Wire {
         while let Some(segment) = self.sender.poll_transmit(self.now) {
             let fate = (self.forward)(self.sent.len() as u64, &segment);
             self.sent.push((self.now, segment.clone()));
+            if self.free.since(self.now) > self.serialisation.saturating_mul(self.buffer) {
+                self.overflowed += 1;
+                continue;
+            }
             self.free = self.free.max(self.now) + self.serialisation;
             let at = self.free + self.delay + fate.late;
             if let Some(again) = fate.again {

@@ -203,7 +203,7 @@ impl Sender {
 
     /// A duplicate that the receiver reports (RFC 2883): how many segments it was.
     fn take_duplicate(&mut self, block: Block, segment: &Segment) -> u64 {
-        let segments = (block.end - block.start).div_ceil(self.mss);
+        let segments = block.end.saturating_sub(block.start).div_ceil(self.mss);
         if self.counters.retransmissions == 0 {
             // The network duplicated it.
             return 0;

@@ -120,7 +120,7 @@ impl Sender {
             self.episode.prior_cwnd = self.cwnd;
         }
         self.mark_all_lost(now);
-        self.scoreboard.forget_duplicates();
+        self.forget_duplicates();
         self.episode.state = State::Loss;
         self.episode.high = self.next;
         self.episode.probe = Probe::None;
@@ -265,8 +265,6 @@ impl Sender {
         if ack.advanced && (self.undo_by_timestamp(ack) || self.is_shown_vain()) {
             // RFC 3522 §3.2: the ACK is for the original transmission.
             self.take_back(true);
-            self.timers.backoff = 0;
-            self.episode.state = State::Open;
             self.keep_open();
             return;
         }
@@ -374,15 +372,16 @@ impl Sender {
         let Probe::Sent { next, again } = self.episode.probe else {
             return;
         };
-        if self.acked >= next {
+        let original_arrived = duplicate || (ack.duplicate && !ack.sacked && self.acked == next);
+        if self.acked < next {
+            return;
+        }
+        if !again || original_arrived {
             self.episode.probe = Probe::None;
-            if again && !duplicate && self.acked > next {
-                self.enter_cwr();
-                self.episode.state = State::Open;
-                self.keep_open();
-            }
-        } else if again && (duplicate || (!ack.advanced && !ack.sacked && ack.duplicate)) {
+        } else if self.acked > next {
             self.episode.probe = Probe::None;
+            self.enter_cwr();
+            self.keep_open();
         }
     }
 }
