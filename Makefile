@@ -56,7 +56,7 @@ bench: setup ## run every benchmark (see bench/README.md), on a machine that is 
 
 bench-datapath: setup ## the datapath library against libccp, the plane in user space against portus
 	$(CARGO) build --release --locked --package fairwater-bench
-	for name in datapath plane-rate round-trip; do $(TARGET_DIR)/release/fairwater-bench $$name || exit 1; done
+	for name in datapath plane-rate round-trip plane-cpu; do $(TARGET_DIR)/release/fairwater-bench $$name || exit 1; done
 
 doc: ## build the API documentation
 	$(CARGO) doc --workspace --no-deps --locked

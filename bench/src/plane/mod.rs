@@ -1,5 +1,6 @@
 //! What a report costs a plane in user space, and how soon it is answered: ours against portus.
 
+mod cpu;
 mod ours;
 mod peer;
 mod sender;
@@ -10,10 +11,12 @@ use std::time::Duration;
 
 use fairwater_proto::Dialect;
 use fairwater_proto::link::Link;
-use fairwater_proto::link::{datagram, ring};
+use fairwater_proto::link::{DEFAULT_SPIN, datagram, ring};
+use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::statistics::Rounds;
+pub(crate) use cpu::cpu;
 use sender::Sender;
 
 /// Reads six fields, as an algorithm would.
@@ -34,6 +37,17 @@ pub(crate) struct Arguments {
     /// Reports of a round.
     #[arg(long, default_value_t = 50_000)]
     reports: u64,
+}
+
+/// How to measure reports per second.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RateArguments {
+    #[command(flatten)]
+    common: Arguments,
+    /// Leave it to the scheduler where the two ends run: mostly on two cores, so that the plane
+    /// reads what another core wrote
+    #[arg(long)]
+    spread: bool,
 }
 
 /// Reports in a packet, as the datapath library packs those that one batch of ACKs caused: at
@@ -77,6 +91,26 @@ impl Gate {
     }
 }
 
+/// What one reading of [`thread_time`] costs, which is in each difference of two once: it is a
+/// system call.
+fn clock_cost() -> Duration {
+    const READINGS: u32 = 10_000;
+    let start = thread_time();
+    for _ in 1..READINGS {
+        std::hint::black_box(thread_time());
+    }
+    (thread_time().saturating_sub(start)) / READINGS
+}
+
+/// Keeps this thread, and those that it starts, on the first processor that it may use.
+fn stay_on_one_core() -> anyhow::Result<()> {
+    let allowed = sched_getaffinity(None)?;
+    let first = (0..CpuSet::MAX_CPU).find(|cpu| allowed.is_set(*cpu));
+    let mut one = CpuSet::new();
+    one.set(first.unwrap_or(0));
+    Ok(sched_setaffinity(None, &one)?)
+}
+
 pub(crate) fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(
@@ -89,6 +123,8 @@ pub(crate) fn thread_time() -> Duration {
 pub(crate) struct Running {
     pub(crate) datagram: PathBuf,
     pub(crate) ring: Option<PathBuf>,
+    /// Of our plane.
+    pub(crate) thread: Option<Pid>,
     pub(crate) saturated: Saturated,
     pub(crate) stop: Option<Box<dyn FnOnce()>>,
     pub(crate) directory: tempfile::TempDir,
@@ -125,20 +161,23 @@ enum Variant {
     PeerDatagram,
     OursDatagram,
     OursRing,
+    /// Sleeps at once when nothing is there.
+    OursRingAsleep,
 }
 
 impl Variant {
     fn start(self, answers: bool) -> anyhow::Result<(Running, Sender)> {
         let running = match self {
             Self::PeerDatagram => peer::start(answers)?,
-            _ => ours::start(answers)?,
+            Self::OursRingAsleep => ours::start(answers, Duration::ZERO)?,
+            Self::OursDatagram | Self::OursRing => ours::start(answers, DEFAULT_SPIN)?,
         };
         let dialect = match self {
             Self::PeerDatagram => Dialect::Ccp,
             _ => Dialect::Own,
         };
         let link: Box<dyn Link> = match (self, &running.ring) {
-            (Self::OursRing, Some(path)) => {
+            (Self::OursRing | Self::OursRingAsleep, Some(path)) => {
                 Box::new(ring::Ring::connect(path, Duration::from_secs(10))?)
             }
             _ => {
@@ -152,7 +191,7 @@ impl Variant {
 
     /// Millions of reports in a second of the plane's CPU time.
     #[expect(clippy::cast_precision_loss, reason = "a mean")]
-    fn rate(self, reports: u64, packed: usize) -> anyhow::Result<f64> {
+    fn rate(self, reports: u64, packed: usize, clock: Duration) -> anyhow::Result<f64> {
         let (running, mut sender) = self.start(false)?;
         sender.pack(packed);
         let (mut heard, mut used) = (0, Duration::ZERO);
@@ -167,7 +206,7 @@ impl Variant {
         }
         while heard < reports {
             let sent = sender.fill()? as u64 * packed as u64;
-            used += running.saturated.turn(sent)?;
+            used += running.saturated.turn(sent)?.saturating_sub(clock);
             heard += match self {
                 Self::PeerDatagram => QUEUE,
                 _ => sent,
@@ -193,7 +232,12 @@ impl Variant {
 }
 
 /// Measures and prints reports per second of one core.
-pub(crate) fn rate(arguments: &Arguments) -> anyhow::Result<()> {
+pub(crate) fn rate(arguments: &RateArguments) -> anyhow::Result<()> {
+    if !arguments.spread {
+        stay_on_one_core()?;
+    }
+    let arguments = &arguments.common;
+    let clock = clock_cost();
     let ours = [
         ("Unix datagram", Variant::OursDatagram, 1),
         ("Unix datagram, 8 a packet", Variant::OursDatagram, PACKED),
@@ -204,7 +248,7 @@ pub(crate) fn rate(arguments: &Arguments) -> anyhow::Result<()> {
     let mut rates = ours.map(|_| Rounds::default());
     let mut ratios = ours.map(|_| Rounds::default());
     for _ in 0..arguments.rounds {
-        let their = Variant::PeerDatagram.rate(arguments.reports, 1)?;
+        let their = Variant::PeerDatagram.rate(arguments.reports, 1, clock)?;
         peer.push(their);
         for (((_, variant, packed), rates), ratios) in ours.iter().zip(&mut rates).zip(&mut ratios)
         {
@@ -212,15 +256,15 @@ pub(crate) fn rate(arguments: &Arguments) -> anyhow::Result<()> {
                 Variant::OursRing => 10 * arguments.reports,
                 _ => arguments.reports,
             };
-            let rate = variant.rate(reports, *packed)?;
+            let rate = variant.rate(reports, *packed, clock)?;
             rates.push(rate);
             ratios.push(rate / their);
         }
     }
     for (((name, ..), rates), ratios) in ours.iter().zip(&rates).zip(&ratios) {
         println!(
-            "reports/s, {name}: ours {rates:.2} M; portus over datagrams {peer:.2} M; ratio {:.1}",
-            ratios.median()
+            "reports/s, {name}: ours {rates:.2} M; portus over datagrams {peer:.2} M; \
+             ratio {ratios:.2}"
         );
     }
     Ok(())
@@ -232,8 +276,9 @@ pub(crate) fn round_trip(arguments: &Arguments) -> anyhow::Result<()> {
         Variant::PeerDatagram,
         Variant::OursDatagram,
         Variant::OursRing,
+        Variant::OursRingAsleep,
     ];
-    let mut times = [(); 3].map(|()| [(); 3].map(|()| Rounds::default()));
+    let mut times = [(); 4].map(|()| [(); 3].map(|()| Rounds::default()));
     for _ in 0..arguments.rounds {
         for (variant, rounds) in variants.into_iter().zip(&mut times) {
             let percentiles = variant.round_trip(arguments.reports / 10)?;
@@ -243,7 +288,12 @@ pub(crate) fn round_trip(arguments: &Arguments) -> anyhow::Result<()> {
         }
     }
     let [peer, rest @ ..] = &times;
-    for (name, ours) in ["Unix datagram", "shared memory"].into_iter().zip(rest) {
+    let names = [
+        "Unix datagram",
+        "shared memory",
+        "shared memory, --spin 0us",
+    ];
+    for (name, ours) in names.into_iter().zip(rest) {
         for ((percentile, ours), peer) in ["p50", "p95", "p99"].into_iter().zip(ours).zip(peer) {
             println!(
                 "report → update, {name}, {percentile}: ours {ours:.1} µs; portus over datagrams \

@@ -8,6 +8,9 @@ use fairwater_plane::{Algorithm, Control, Field, Flow, FlowInfo, Plane, Report, 
 
 use super::{FIELDS, PROGRAM, Running, Saturated, thread_time};
 
+/// The longest turn of a plane that runs by itself, as of the command `fairwater serve`.
+const TURN: Duration = Duration::from_millis(50);
+
 struct Reader {
     fields: Vec<Field>,
     answers: bool,
@@ -43,7 +46,8 @@ impl Flow for ReaderFlow {
     }
 }
 
-pub(super) fn start(answers: bool) -> anyhow::Result<Running> {
+/// Looks for packets before waiting for at most `spin`.
+pub(super) fn start(answers: bool, spin: Duration) -> anyhow::Result<Running> {
     let directory = tempfile::tempdir()?;
     let mut plane = Plane::new("benchmark", SignalSet::ALL);
     plane.add(|programs| {
@@ -58,8 +62,7 @@ pub(super) fn start(answers: bool) -> anyhow::Result<Running> {
     let endpoints = Endpoints {
         datagram: Some(datagram.clone()),
         ring: Some(ring.clone()),
-        // A round trip is to be one with waking up.
-        spin: Duration::ZERO,
+        spin,
         ..Endpoints::default()
     };
     let mut server = Server::bind(plane, Config::default(), &endpoints)?;
@@ -67,10 +70,12 @@ pub(super) fn start(answers: bool) -> anyhow::Result<Running> {
     let stopped = server.stopper();
     let (turns, asked) = mpsc::channel::<u64>();
     let (done, drained) = mpsc::channel();
+    let (tell, thread_id) = mpsc::channel();
     let thread = std::thread::spawn(move || {
+        let _ = tell.send(rustix::thread::gettid());
         // Until the first request the plane runs by itself.
         while let Err(TryRecvError::Empty) = asked.try_recv() {
-            server.turn(Duration::from_millis(1))?;
+            server.turn(TURN)?;
             if stopped.is_asked() {
                 return Ok(());
             }
@@ -91,6 +96,7 @@ pub(super) fn start(answers: bool) -> anyhow::Result<Running> {
     Ok(Running {
         datagram,
         ring: Some(ring),
+        thread: Some(thread_id.recv()?),
         saturated: Saturated {
             turns: Some(turns),
             drained,

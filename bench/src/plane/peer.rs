@@ -86,6 +86,7 @@ pub(super) fn start(answers: bool) -> anyhow::Result<Running> {
     Ok(Running {
         datagram: path,
         ring: None,
+        thread: None,
         saturated: Saturated {
             turns: Some(turns),
             drained,

@@ -112,9 +112,14 @@ impl Sender {
         Ok(())
     }
 
+    /// Reads what there is, without waiting for more.
+    pub(super) fn forget_answers(&mut self) {
+        while self.link.receive(&mut self.buffer).is_ok() {}
+    }
+
     /// Sends packets until the link is full; returns how many.
     pub(super) fn fill(&mut self) -> anyhow::Result<usize> {
-        while self.link.receive(&mut self.buffer).is_ok() {}
+        self.forget_answers();
         let mut sent = 0;
         loop {
             match self.link.send(&self.report) {

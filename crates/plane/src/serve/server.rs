@@ -216,7 +216,7 @@ impl Server {
 
     /// Fills `tokens` with where something is.
     fn wait(&mut self, wait: Duration) -> io::Result<()> {
-        let speak = self.look() || self.datagrams_flow;
+        let speak = self.look(wait) || self.datagrams_flow;
         if speak && self.turned_us.saturating_sub(self.asked_us) < ASK_US {
             if self.datagrams_flow {
                 self.tokens.push(AGENT);
@@ -243,14 +243,15 @@ impl Server {
     }
 
     /// Whether a packet lies in some link's memory, now or soon.
-    fn look(&mut self) -> bool {
+    fn look(&mut self, wait: Duration) -> bool {
         let Self { ways, patience, .. } = self;
         let is_pending = || ways.pending().next().is_some();
         if is_pending() {
             return true;
         }
         let limit = patience.look();
-        if limit.is_zero() || self.datagrams_flow || !ways.has_active() {
+        let look = !limit.is_zero() && limit <= wait && ways.has_active();
+        if !look || self.datagrams_flow {
             return false;
         }
         let start = Instant::now();
