@@ -203,11 +203,13 @@ impl Sender {
 
     /// A duplicate that the receiver reports (RFC 2883): how many segments it was.
     fn take_duplicate(&mut self, block: Block, segment: &Segment) -> u64 {
-        let segments = block.end.saturating_sub(block.start).div_ceil(self.mss);
-        if self.counters.retransmissions == 0 {
-            // The network duplicated it.
+        let again = self.counters.retransmissions;
+        if again == 0 || block.end > self.next {
+            // The network duplicated it, or it is nothing that was sent.
             return 0;
         }
+        let segments = block.end.saturating_sub(block.start).div_ceil(self.mss);
+        let segments = segments.min(again);
         self.note_duplicate(block.end, segments);
         let acked = self.acked.max(segment.ack.min(self.next));
         self.rack.on_spurious_retransmission(acked, self.next);
@@ -226,7 +228,9 @@ impl Sender {
                 segment.ece
             }
             Ecn::Accurate => {
-                let new = segment.ce_packets.saturating_sub(self.ce_seen);
+                // No more can have been marked than was sent.
+                let seen = segment.ce_packets.min(self.counters.segments);
+                let new = seen.saturating_sub(self.ce_seen);
                 self.ce_seen += new;
                 self.marked += new;
                 new > 0
