@@ -9,7 +9,7 @@ use crate::events::Alarm;
 use crate::measure::Distribution;
 use crate::packet::{HEADERS, spread};
 use crate::plane_link::Host;
-use crate::routes::{Hop, Load, Routes, Ways, ideal};
+use crate::routes::{Hop, Load, Routes, Ways, ideal, ideal_of_all};
 use crate::traffic::Source;
 use crate::{Balancing, Config, FlowConfig, FlowOutcome, Path, Request, Sample};
 
@@ -78,7 +78,7 @@ impl Flow {
                 closed: Totals::default(),
                 before: Totals::default(),
                 last: Totals::default(),
-                rtt: Distribution::new(2),
+                rtt: Distribution::new(),
                 requests: Vec::new(),
                 asked: 0,
                 samples: Vec::new(),
@@ -133,7 +133,13 @@ impl Flow {
         } else {
             Duration::ZERO
         };
-        wait + quickest(config, &self.forward, routes, load)
+        wait + match self.balancing {
+            Balancing::PerFlow => quickest(config, &self.forward, routes, load),
+            Balancing::PerPacket => {
+                let ways = self.forward.0.iter().map(|way| routes.edges(*way));
+                ideal_of_all(config, ways, load)
+            }
+        }
     }
 
     /// The time that an answer without data takes back, alone in the network.

@@ -5,11 +5,10 @@ use hdrhistogram::Histogram;
 
 use crate::{EdgeOutcome, EdgeSample, Measure, Quantiles};
 
-/// A distribution of times, ns. Quantiles are within the precision asked for; the least and the
-/// mean are exact.
+/// A distribution of times, ns. Quantiles are within 1 %; the least and the mean are exact.
 #[derive(Debug)]
 pub(crate) struct Distribution {
-    /// Times above 0. `None` if it could not be made, which a valid precision excludes.
+    /// Times above 0, once there is one: most edges of a large network have none.
     above: Option<Histogram<u32>>,
     zeros: u64,
     count: u64,
@@ -18,10 +17,9 @@ pub(crate) struct Distribution {
 }
 
 impl Distribution {
-    /// Quantiles to that many significant digits.
-    pub(crate) fn new(digits: u8) -> Self {
+    pub(crate) fn new() -> Self {
         Self {
-            above: Histogram::new(digits).ok(),
+            above: None,
             zeros: 0,
             count: 0,
             sum: 0,
@@ -38,6 +36,10 @@ impl Distribution {
             return;
         }
         self.sum += u128::from(ns);
+        if self.above.is_none() {
+            // Two digits: a third would take ten times the memory.
+            self.above = Histogram::new(2).ok();
+        }
         if let Some(above) = &mut self.above {
             // It grows to hold the value; only a want of address space fails.
             let _ = above.record(ns);
@@ -105,7 +107,7 @@ impl EdgeMeasure {
             interval_ns: measure.interval.map_or(0, |i| nanos(Time::ZERO + i)),
             packets: 0,
             bytes: 0,
-            queueing: Distribution::new(3),
+            queueing: Distribution::new(),
             before: Counters::default(),
             last: Counters::default(),
             intervals: Vec::new(),

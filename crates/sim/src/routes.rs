@@ -171,24 +171,76 @@ pub(crate) struct Load {
 /// propagation, all bytes at the bottleneck, and one packet at each of the other edges. A trace
 /// counts with its mean rate, a schedule with its greatest, and a bucket is full.
 pub(crate) fn ideal(config: &Config, way: impl Iterator<Item = u32>, load: Load) -> Duration {
-    let mut delay = Duration::ZERO;
-    let mut packet = Duration::ZERO;
-    let mut bottleneck = Duration::ZERO;
-    for edge in way {
-        let link = &config.edges[edge as usize].link;
-        delay += link.delay;
-        let burst = match link.capacity {
-            Capacity::TokenBucket { burst_bytes, .. } => burst_bytes,
-            _ => 0,
+    let way = Way::new(config, way, load.least);
+    way.fixed + way.rest(load)
+}
+
+/// The same where packets may take any of several ways: the quickest way's, but for the bottleneck,
+/// where the ways' rates add up.
+pub(crate) fn ideal_of_all<W>(
+    config: &Config,
+    ways: impl Iterator<Item = W>,
+    load: Load,
+) -> Duration
+where
+    W: Iterator<Item = u32>,
+{
+    ways.map(|way| Way::new(config, way, load.least))
+        .reduce(|one, other| Way {
+            fixed: one.fixed.min(other.fixed),
+            burst: one.burst.saturating_add(other.burst),
+            bps: one.bps.saturating_add(other.bps),
+        })
+        .map_or(Duration::ZERO, |all| all.fixed + all.rest(load))
+}
+
+/// The most bytes of an IPv4 packet.
+const MAX_PACKET: u64 = 65_535;
+
+/// What bounds the time on a way from below.
+struct Way {
+    /// Propagation, and a packet's transmission at each edge.
+    fixed: Duration,
+    /// Bytes that pass the bottleneck's bucket at once.
+    burst: u64,
+    /// The bottleneck's rate; the greatest when there is none.
+    bps: u64,
+}
+
+impl Way {
+    fn new(config: &Config, edges: impl Iterator<Item = u32>, packet: u64) -> Self {
+        let mut way = Self {
+            fixed: Duration::ZERO,
+            burst: 0,
+            bps: u64::MAX,
         };
-        if let Some(rate) = link.capacity.nominal_rate() {
-            let least = load.least.saturating_sub(burst);
-            let most = load.bytes.saturating_sub(burst);
-            packet += rate.time_for(least);
-            bottleneck = bottleneck.max(rate.time_for(most - least));
+        for edge in edges {
+            let link = &config.edges[edge as usize].link;
+            way.fixed += link.delay;
+            let burst = match link.capacity {
+                // A packet larger than the bucket passes when that is full.
+                Capacity::TokenBucket { burst_bytes, .. } => burst_bytes.max(MAX_PACKET),
+                _ => 0,
+            };
+            let Some(rate) = link.capacity.nominal_rate() else {
+                continue;
+            };
+            // Rounded down: links make up for what they rounded up before.
+            let time = rate.time_for(packet.saturating_sub(burst));
+            way.fixed += time.saturating_sub(Duration::from_nanos(1));
+            way.burst = way.burst.max(burst);
+            way.bps = way.bps.min(rate.bps());
         }
+        way
     }
-    delay + packet + bottleneck
+
+    /// All but one packet at the bottleneck.
+    fn rest(&self, load: Load) -> Duration {
+        let bytes = load.bytes - load.least;
+        let bits = u128::from(bytes.saturating_sub(self.burst)) * 8;
+        let ns = bits * 1_000_000_000 / u128::from(self.bps.max(1));
+        Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
+    }
 }
 
 /// Whether a packet spends any time on the way.

@@ -5,6 +5,7 @@ mod check;
 mod determinism;
 mod measuring;
 mod plane;
+mod random;
 
 mod sharing;
 mod support;
