@@ -11,6 +11,7 @@ mod fidelity;
 mod hosted;
 mod loopback;
 mod plane;
+mod sim;
 mod statistics;
 
 use clap::{Parser, Subcommand};
@@ -39,6 +40,8 @@ enum Benchmark {
     PlaneRate(plane::RateArguments),
     /// CPU of an idle plane, and of one that hears 6,400 reports in a second; needs no root.
     PlaneCpu(plane::Arguments),
+    /// Packet-hops per second of the simulator on one core, and its memory; needs no root.
+    Sim(sim::Arguments),
     /// From a report to the update that answers it, against portus; needs no root.
     RoundTrip(plane::Arguments),
 }
@@ -52,6 +55,7 @@ fn main() -> anyhow::Result<()> {
         Benchmark::Loopback(arguments) => loopback::run(&arguments),
         Benchmark::PlaneCpu(arguments) => plane::cpu(&arguments),
         Benchmark::PlaneRate(arguments) => plane::rate(&arguments),
+        Benchmark::Sim(arguments) => sim::run(&arguments),
         Benchmark::RoundTrip(arguments) => plane::round_trip(&arguments),
     }
 }

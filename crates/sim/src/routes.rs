@@ -225,9 +225,7 @@ impl Way {
             let Some(rate) = link.capacity.nominal_rate() else {
                 continue;
             };
-            // Rounded down: links make up for what they rounded up before.
-            let time = rate.time_for(packet.saturating_sub(burst));
-            way.fixed += time.saturating_sub(Duration::from_nanos(1));
+            way.fixed += least_time(packet.saturating_sub(burst), rate.bps());
             way.burst = way.burst.max(burst);
             way.bps = way.bps.min(rate.bps());
         }
@@ -237,10 +235,14 @@ impl Way {
     /// All but one packet at the bottleneck.
     fn rest(&self, load: Load) -> Duration {
         let bytes = load.bytes - load.least;
-        let bits = u128::from(bytes.saturating_sub(self.burst)) * 8;
-        let ns = bits * 1_000_000_000 / u128::from(self.bps.max(1));
-        Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
+        least_time(bytes.saturating_sub(self.burst), self.bps)
     }
+}
+
+/// A transmission, rounded down: links make up for what they rounded up before.
+fn least_time(bytes: u64, bps: u64) -> Duration {
+    let ns = u128::from(bytes) * 8 * 1_000_000_000 / u128::from(bps.max(1));
+    Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
 }
 
 /// Whether a packet spends any time on the way.
