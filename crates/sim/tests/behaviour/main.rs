@@ -1,5 +1,7 @@
 //! The simulator at its public seam: configurations in, outcomes out.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod capture;
 mod check;
 mod determinism;
