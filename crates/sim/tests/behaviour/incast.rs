@@ -80,9 +80,6 @@ fn an_incast_of_ccps_figure_14_is_done_whoever_governs() {
             // Ten segments are under way before the plane has said a word.
             let reports = *governor == plane && segments > 10;
             assert!(outcome.reports > 0 || !reports);
-                "{governor:?} {segments} {period_us}: {tail:?} {}",
-                outcome.reports
-            );
         }
     }
 }
