@@ -5,6 +5,8 @@ PREFIX ?= /usr/local
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 FAIRWATER := $(TARGET_DIR)/release/fairwater
 FUZZ_SECONDS ?= 60
+NS3_PARTS := ns3-core ns3-network ns3-internet ns3-point-to-point ns3-applications
+NS3_PROGRAM := $(TARGET_DIR)/release/ns3-bottleneck
 BENCHMARKS := ack-cost loopback fidelity agent-cpu
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
@@ -17,7 +19,7 @@ endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test loom miri fuzz lint bench bench-datapath doc header install uninstall clean
+.PHONY: help setup build demo test loom miri fuzz lint bench bench-datapath bench-sim doc header install uninstall clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -57,6 +59,11 @@ bench: setup ## run every benchmark (see bench/README.md), on a machine that is 
 bench-datapath: setup ## the datapath library against libccp, the plane in user space against portus
 	$(CARGO) build --release --locked --package fairwater-bench
 	for name in datapath plane-rate round-trip plane-cpu; do $(TARGET_DIR)/release/fairwater-bench $$name || exit 1; done
+
+bench-sim: setup ## the simulator's speed and memory, beside ns-3, which it installs
+	$(CARGO) build --release --locked --package fairwater-bench
+	-scripts/setup ns3 && $(CXX) -O3 -std=c++17 -o $(NS3_PROGRAM) bench/ns3/bottleneck.cc $$(pkg-config --cflags --libs $(NS3_PARTS))
+	$(TARGET_DIR)/release/fairwater-bench sim --ns3 $(NS3_PROGRAM)
 
 doc: ## build the API documentation
 	$(CARGO) doc --workspace --no-deps --locked

@@ -1,161 +1,184 @@
-//! How fast the simulator is, and how much memory it takes.
+//! How fast the simulator is, beside ns-3 on the same network, and how much memory it takes.
 
-mod each_ack;
+mod memory;
+mod network;
+mod ns3;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
-use fairwater_net::{Capacity, Limit, LinkConfig, QueueConfig, Rate, Time};
 use fairwater_plane::{Plane, SignalSet};
-use fairwater_sim::{
-    Config, Edge, FlowConfig, Governor, Measure, Native, NodeId, Path, PlaneConfig, TcpConfig,
-    Traffic, run as simulate,
-};
+use fairwater_sim::{Governor, Native, run as simulate};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::statistics::Rounds;
+use network::Dumbbell;
+use ns3::Ns3;
 
 /// How to measure.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Rounds; each runs every case once.
-    #[arg(long, default_value_t = 7)]
+    /// Rounds; each runs every case once, and ns-3 once.
+    #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Virtual time of a run, s.
-    #[arg(long, default_value_t = 10.0)]
-    seconds: f64,
-    /// Only the cases whose name has this in it.
+    /// Only the network whose name has this in it; `none` is memory alone.
     #[arg(long, default_value = "")]
     only: String,
-    /// Measure the memory that so many flows take, instead of the speed of ten: the greatest that
-    /// this process had, so name one case.
+    /// The program of bench/ns3, built.
     #[arg(long)]
-    memory: Option<u32>,
+    ns3: Option<PathBuf>,
+    /// Only the memory of one case, in this process.
+    #[arg(long, value_name = "CASE")]
+    memory_of: Option<String>,
 }
 
-/// What a case is called, and who governs.
-type Case = (&'static str, Governor);
+/// Who governs all flows.
+#[derive(Debug)]
+struct Case {
+    name: &'static str,
+    governor: Governor,
+    /// The plane's algorithm, if it is one.
+    spec: Option<&'static str>,
+}
 
-fn cases() -> [Case; 3] {
+impl Case {
+    const fn native(name: &'static str, native: Native) -> Self {
+        Self {
+            name,
+            governor: Governor::Native(native),
+            spec: None,
+        }
+    }
+
+    fn of_plane(name: &'static str, spec: &'static str) -> Self {
+        Self {
+            name,
+            governor: Governor::Plane("cubic".to_owned()),
+            spec: Some(spec),
+        }
+    }
+
+    fn plane(&self) -> anyhow::Result<Plane> {
+        let mut plane = Plane::new("sim", SignalSet::ALL);
+        if let Some(spec) = self.spec {
+            let algorithm = fairwater_algorithms::by_spec(spec)?;
+            plane.add(|programs| algorithm.build(programs))?;
+        }
+        Ok(plane)
+    }
+}
+
+fn cases() -> [Case; 4] {
     [
-        ("native cubic", Governor::Native(Native::Cubic)),
-        ("plane cubic", Governor::Plane("cubic".to_owned())),
-        (
-            "plane, a report each ACK",
-            Governor::Plane("each_ack".to_owned()),
+        Case::native("native cubic", Native::Cubic),
+        Case::native("native reno", Native::Reno),
+        Case::of_plane(
+            "the plane's cubic, a report each 10 ms",
+            "cubic:report=10ms",
         ),
+        Case::of_plane("the plane's cubic, a report each ACK", "cubic:report=ack"),
     ]
 }
 
+const NETWORKS: [Dumbbell; 2] = [
+    Dumbbell {
+        name: "100 Mbit/s",
+        flows: 10,
+        mbit: 100,
+        seconds: 10.0,
+        start_jitter: Duration::ZERO,
+    },
+    Dumbbell {
+        name: "1 Gbit/s",
+        flows: 10,
+        mbit: 1_000,
+        seconds: 2.0,
+        start_jitter: Duration::ZERO,
+    },
+];
+
 /// Measures and prints.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let cases = cases().into_iter();
-    let chosen: Vec<Case> = cases
-        .filter(|case| case.0.contains(&arguments.only))
-        .collect();
-    if let Some(flows) = arguments.memory {
-        return chosen.iter().try_for_each(|case| memory(flows, case));
+    let cases = cases();
+    if let Some(name) = &arguments.memory_of {
+        let case = cases.iter().find(|case| case.name == name);
+        return memory::report(case.with_context(|| format!("there is no case `{name}`"))?);
     }
-    let mut rates = vec![Rounds::default(); chosen.len()];
-    // The first round warms up and is not counted.
-    for round in 0..=arguments.rounds {
-        for (case, rate) in chosen.iter().zip(&mut rates) {
-            let config = dumbbell(10, 1_000_000_000, arguments.seconds, &case.1);
-            let start = cpu_time();
-            let outcome = simulate(&config, plane()?, &mut ())?;
-            let time = cpu_time().saturating_sub(start);
+    let ns3 = Ns3::find(arguments.ns3.as_deref());
+    for network in NETWORKS.iter().filter(|n| n.name.contains(&arguments.only)) {
+        speed(network, &cases, ns3.as_ref(), arguments.rounds)?;
+    }
+    cases.iter().try_for_each(memory::measure)
+}
+
+fn speed(
+    network: &Dumbbell,
+    cases: &[Case],
+    ns3: Option<&Ns3>,
+    rounds: usize,
+) -> anyhow::Result<()> {
+    let mut rates = vec![Rounds::default(); cases.len()];
+    let [mut their_rates, mut ratios, mut later] = [(); 3].map(|()| Rounds::default());
+    for case in cases {
+        let (rate, delivered) = simulated(network, case)?;
+        eprintln!(
+            "{}, {}: warmed up at {rate:.2} M/s; {} of payload",
+            network.name,
+            case.name,
+            mbit_per_s(delivered, network)
+        );
+    }
+    for round in 0..rounds {
+        let their = ns3.map(|ns3| ns3.run(network)).transpose()?;
+        for (index, (case, rates)) in cases.iter().zip(&mut rates).enumerate() {
+            let (rate, _) = simulated(network, case)?;
+            rates.push(rate);
+            // ns-3's flows are under its CUBIC.
+            if let (0, Some(their)) = (index, &their) {
+                ratios.push(rate / their.rate());
+                later.push(rate / their.later_rate());
+            }
+        }
+        if let Some(their) = &their {
+            their_rates.push(their.rate());
             if round == 0 {
-                eprintln!(
-                    "{}: {} hops, {} events, {} reports, utilisation {:.3}",
-                    case.0,
-                    outcome.hops,
-                    outcome.events,
-                    outcome.reports,
-                    outcome.edges[0].utilisation
-                );
-            } else {
-                rate.push(outcome.hops as f64 / time.as_secs_f64() / 1e6);
+                let delivered = mbit_per_s(their.delivered_bytes, network);
+                eprintln!("{}, ns-3: {delivered} of payload", network.name);
             }
         }
     }
-    for (case, rate) in chosen.iter().zip(&rates) {
-        println!("10 bulk flows, {}: {rate} M packet-hops/s", case.0);
+    let what = format!("{} bulk flows over {}", network.flows, network.name);
+    for (case, rates) in cases.iter().zip(&rates) {
+        println!("{what}, {}: {rates} M packet-hops/s", case.name);
+    }
+    if ns3.is_some() {
+        println!("{what}, ns-3's cubic: {their_rates:.3} M packet-hops/s");
+        println!(
+            "{what}, native cubic to ns-3's: ratio {ratios:.0}; {later:.0} to the second half of \
+             ns-3's run"
+        );
     }
     Ok(())
 }
 
-/// Runs two seconds of so many flows over 10 Gbit/s.
-fn memory(flows: u32, case: &Case) -> anyhow::Result<()> {
-    let config = dumbbell(flows, 10_000_000_000, 2.0, &case.1);
-    let outcome = simulate(&config, plane()?, &mut ())?;
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find(|line| line.starts_with("VmHWM"));
-    let kib = line.and_then(|line| line.split_whitespace().nth(1));
-    let kib: u64 = kib.context("no VmHWM")?.parse()?;
-    println!(
-        "{flows} bulk flows, {}: {} MiB at most, {} hops",
-        case.0,
-        kib >> 10,
-        outcome.hops
-    );
-    Ok(())
+/// Million packet-hops in a second of CPU time, and the payload bytes delivered.
+#[expect(clippy::cast_precision_loss, reason = "a mean")]
+fn simulated(network: &Dumbbell, case: &Case) -> anyhow::Result<(f64, u64)> {
+    let (config, plane) = (network.config(&case.governor), case.plane()?);
+    let start = cpu_time();
+    let outcome = simulate(&config, plane, &mut ())?;
+    let time = cpu_time().saturating_sub(start);
+    let delivered = outcome.flows.iter().map(|flow| flow.delivered_bytes);
+    Ok((
+        outcome.hops as f64 / time.as_secs_f64() / 1e6,
+        delivered.sum(),
+    ))
 }
 
-/// Each flow has hosts of its own, at 10 × the bottleneck's rate; the round trip is 20 ms, and the
-/// buffer of one bandwidth-delay product.
-fn dumbbell(flows: u32, bps: u64, seconds: f64, governor: &Governor) -> Config {
-    let rtt = Duration::from_millis(20);
-    let rate = |bps| Rate::from_bps(bps).map_or(Capacity::Unlimited, Capacity::Rate);
-    let bdp = Limit::Bytes(bps / 8 * 20 / 1_000);
-    let edge = |from, to, link| Edge {
-        name: format!("{from}-{to}"),
-        from: NodeId(from),
-        to: NodeId(to),
-        link,
-    };
-    let wire = |bps, limit, delay| LinkConfig::new(rate(bps), QueueConfig::DropTail(limit), delay);
-    let mut edges = vec![
-        edge(0, 1, wire(bps, bdp, rtt / 2)),
-        edge(1, 0, wire(bps, bdp, rtt / 2)),
-    ];
-    let mut configs = Vec::new();
-    for index in 0..flows {
-        let (from, to) = (2 + 2 * index, 3 + 2 * index);
-        for (a, b) in [(from, 0), (0, from), (1, to), (to, 1)] {
-            let access = wire(10 * bps, Limit::Unlimited, Duration::ZERO);
-            edges.push(edge(a, b, access));
-        }
-        configs.push(FlowConfig {
-            name: format!("{index}"),
-            from: NodeId(from),
-            to: NodeId(to),
-            path: Path::Shortest,
-            governor: governor.clone(),
-            traffic: Traffic::Bulk,
-            start: Time::ZERO,
-            start_jitter: Duration::from_millis(100),
-            stop: None,
-            priority: 0,
-            tcp: TcpConfig::default(),
-        });
-    }
-    Config {
-        seed: 1,
-        duration: Duration::from_secs_f64(seconds),
-        nodes: 2 + 2 * flows,
-        edges,
-        flows: configs,
-        plane: PlaneConfig::default(),
-        measure: Measure::default(),
-    }
-}
-
-fn plane() -> anyhow::Result<Plane> {
-    let mut plane = Plane::new("sim", SignalSet::ALL);
-    let cubic = fairwater_algorithms::by_spec("cubic")?;
-    plane.add(|programs| cubic.build(programs))?;
-    plane.add(each_ack::EachAck::new)?;
-    Ok(plane)
+#[expect(clippy::cast_precision_loss, reason = "a mean")]
+fn mbit_per_s(bytes: u64, network: &Dumbbell) -> String {
+    format!("{:.1} Mbit/s", bytes as f64 * 8e-6 / network.seconds)
 }
 
 /// What this thread has computed so far.
