@@ -8,6 +8,10 @@
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const shown = (value) => (value == null ? "–" : value.toFixed(value < 10 ? 2 : 1));
 
+  const named = data.x.ticks.length > 0;
+  const across = (value) =>
+    named ? (Number.isInteger(value) ? data.x.ticks[value] ?? "" : "") : value.toFixed(2) + " " + data.x.unit;
+
   function draw() {
     charts.forEach((chart) => chart.destroy());
     section.replaceChildren();
@@ -19,6 +23,10 @@
       font: "12px system-ui, sans-serif",
       labelFont: "12px system-ui, sans-serif",
     });
+    const acrossAxis = () => {
+      const base = axis(data.x.label + (data.x.unit ? ", " + data.x.unit : ""), 38);
+      return named ? { ...base, splits: () => data.x.values, values: (_, at) => at.map(across) } : base;
+    };
     charts = data.plots.map((plot) => {
       const title = document.createElement("h2");
       const note = document.createElement("span");
@@ -36,21 +44,21 @@
           },
         },
         cursor: { sync: { key: "fairwater" } },
-        scales: { x: { time: false, range: [0, data.duration_s] }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
-        axes: [axis("time, s", 38), axis(plot.unit, 62)],
-        series: [{ label: "time", value: (_, v) => (v == null ? "–" : v.toFixed(2) + " s") }].concat(
+        scales: { x: { time: false, range: [data.x.from, data.x.to] }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
+        axes: [acrossAxis(), axis(plot.unit, 62)],
+        series: [{ label: data.x.label, value: (_, v) => (v == null ? "–" : across(v)) }].concat(
           plot.lines.map((line) => ({
             label: line.label,
             stroke: css("--s" + (1 + (line.run % COLOURS))),
             width: line.dashed ? 1.25 : 1.5,
             dash: line.dashed ? [6, 4] : undefined,
             spanGaps: true,
-            points: { show: false },
+            points: { show: named },
             value: (_, v) => (v == null ? "–" : shown(v) + " " + plot.unit),
           })),
         ),
       };
-      return new uPlot(options, [data.time_s, ...plot.lines.map((line) => line.values)], place);
+      return new uPlot(options, [data.x.values, ...plot.lines.map((line) => line.values)], place);
     });
   }
 

@@ -27,6 +27,7 @@ mod clock;
 mod emulator;
 mod error;
 mod experiment;
+pub mod findings;
 mod link_log;
 mod namespace;
 mod netlink;

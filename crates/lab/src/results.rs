@@ -47,6 +47,10 @@ pub struct RunResult {
     pub queueing_delay_ms: Percentiles,
     /// The share of its packets that were dropped at the bottleneck, 0 to 1.
     pub loss: f64,
+    /// Packets that left the bottleneck.
+    pub packets: u64,
+    /// Packets dropped there.
+    pub dropped: u64,
     /// Segments that its sender sent again.
     pub retransmissions: u64,
     /// CPU time, user and system: of the programs that sent and received, and of this process
@@ -151,6 +155,8 @@ pub(crate) struct FlowAtLink {
     pub(crate) utilisation: f64,
     pub(crate) queueing_delay_ms: Percentiles,
     pub(crate) loss: f64,
+    pub(crate) packets: u64,
+    pub(crate) dropped: u64,
     pub(crate) intervals: Vec<LinkInterval>,
 }
 
@@ -196,6 +202,8 @@ impl FlowAtLink {
                 p95: nearest_rank(&queued_ns, 95) as f64 / 1e6,
             },
             loss: share(dropped as u64, records.len() as u64),
+            packets: queued_ns.len() as u64,
+            dropped: dropped as u64,
             intervals: bins
                 .iter()
                 .enumerate()

@@ -325,6 +325,8 @@ impl Try<'_> {
                 utilisation: at_link.utilisation,
                 queueing_delay_ms: at_link.queueing_delay_ms,
                 loss: at_link.loss,
+                packets: at_link.packets,
+                dropped: at_link.dropped,
                 retransmissions: finished
                     .and_then(|finished| finished.retransmissions)
                     .unwrap_or(counted),

@@ -41,6 +41,8 @@ fn results(name: &str) -> Results {
                 p95: 19.5,
             },
             loss: 0.00125,
+            packets: 800,
+            dropped: 1,
             retransmissions: 77,
             cpu_seconds: 1.5,
             emulator_cpu_seconds: 2.0,

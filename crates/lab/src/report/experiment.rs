@@ -1,46 +1,40 @@
-//! The report: one HTML file that needs nothing else, with a table and plots in time.
+//! The report of an experiment of the lab.
 
 use std::fmt::Write;
 
 use fairwater_net::Time;
-use serde::Serialize;
 
+use super::page::{COLOURS, Data, Head, Line, Page, Plot, X, escaped, rounded};
 use crate::results::{LinkInterval, Results, RunResult};
 use crate::sampler::TcpSample;
 
 /// The report of an experiment, as the text of an HTML file. It refers to no other file and no
 /// other machine.
 pub fn html(results: &Results) -> String {
-    // Values come in last, in one pass, so that nothing within them is taken for a place.
-    let values = [
-        ("title", escaped(&title(results))),
-        ("parameters", escaped(&parameters(results))),
-        ("rows", rows(results)),
-        ("disturbances", disturbances(results)),
-        ("data", data(results)),
-        ("css", include_str!("../assets/report.css").to_owned()),
-        ("js", include_str!("../assets/report.js").to_owned()),
-        (
-            "uplot_css",
-            include_str!("../assets/uplot/uPlot.min.css").to_owned(),
-        ),
-        (
-            "uplot_licence",
-            include_str!("../assets/uplot/LICENSE").to_owned(),
-        ),
-        ("uplot_js", uplot().to_owned()),
-    ];
-    let mut page = String::new();
-    let mut rest = include_str!("../assets/report.html");
-    while let Some((before, after)) = rest.split_once("{{") {
-        page.push_str(before);
-        let (name, after) = after.split_once("}}").unwrap_or((after, ""));
-        let value = values.iter().find(|(known, _)| *known == name);
-        page.push_str(value.map_or("", |(_, value)| value.as_str()));
-        rest = after;
+    let column = |title, unit| Head { title, unit };
+    Page {
+        title: title(results),
+        parameters: parameters(results),
+        head: vec![
+            column("Run", ""),
+            column("Throughput", "Mbit/s"),
+            column("Utilisation", "%"),
+            column("Queueing delay", "ms, median"),
+            column("Queueing delay", "ms, 95th percentile"),
+            column("Loss", "%"),
+            column("Retransmissions", "segments"),
+            column("CPU", "s"),
+        ],
+        rows: rows(results),
+        below: disturbances(results),
+        notes: "Throughput, utilisation, queueing delay and loss are measured packet by packet at \
+                the bottleneck, over the run’s duration from its first data. Window, RTT and rates \
+                are what the kernel says of the sender’s socket. CPU is that of the programs that \
+                sent and received and of the process that hosts the algorithms, without the link \
+                emulator.",
+        data: data(results),
     }
-    page.push_str(rest);
-    page
+    .html()
 }
 
 fn title(results: &Results) -> String {
@@ -92,17 +86,6 @@ fn rows(results: &Results) -> String {
     rows
 }
 
-/// uPlot without its banner, a link; its licence is in the page instead.
-fn uplot() -> &'static str {
-    let script = include_str!("../assets/uplot/uPlot.iife.min.js");
-    script
-        .split_once("*/")
-        .map_or(script, |(_, code)| code.trim_start())
-}
-
-/// Colours of runs, in the style sheet and the script.
-const COLOURS: usize = 8;
-
 fn disturbances(results: &Results) -> String {
     let mut text = String::new();
     for run in &results.runs {
@@ -121,34 +104,10 @@ fn disturbances(results: &Results) -> String {
     text
 }
 
-/// What the script draws.
-#[derive(Serialize)]
-struct Data {
-    duration_s: f64,
-    time_s: Vec<f64>,
-    plots: Vec<Plot>,
-}
-
-#[derive(Serialize)]
-struct Plot {
-    title: &'static str,
-    note: &'static str,
-    unit: &'static str,
-    lines: Vec<Line>,
-}
-
-#[derive(Serialize)]
-struct Line {
-    label: String,
-    run: usize,
-    dashed: bool,
-    values: Vec<Option<f64>>,
-}
-
 /// Points of a line.
 const POINTS: usize = 600;
 
-fn data(results: &Results) -> String {
+fn data(results: &Results) -> Data {
     let step_s = results.duration_s / POINTS as f64;
     let tcp =
         |value: fn(&TcpSample) -> Option<f64>| lines(results, |run| tcp_line(run, step_s, value));
@@ -167,11 +126,8 @@ fn data(results: &Results) -> String {
         line
     }));
 
-    let data = Data {
-        duration_s: results.duration_s,
-        time_s: (0..POINTS)
-            .map(|n| rounded((n as f64 + 0.5) * step_s))
-            .collect(),
+    Data {
+        x: X::time(results.duration_s, POINTS),
         plots: vec![
             Plot {
                 title: "Congestion window",
@@ -204,11 +160,7 @@ fn data(results: &Results) -> String {
                 lines: link(|interval| interval.queueing_delay_ms),
             },
         ],
-    };
-    // In a script element, no text may look like the end of it.
-    serde_json::to_string(&data)
-        .unwrap_or_default()
-        .replace('<', "\\u003c")
+    }
 }
 
 fn lines(results: &Results, values: impl Fn(&RunResult) -> Vec<Option<f64>>) -> Vec<Line> {
@@ -258,23 +210,4 @@ fn link_line(
         }
     }
     values
-}
-
-/// To a thousandth: more would only make the file longer.
-fn rounded(value: f64) -> f64 {
-    (value * 1e3).round() / 1e3
-}
-
-fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            other => escaped.push(other),
-        }
-    }
-    escaped
 }
