@@ -2,7 +2,9 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{algorithms, attach, check, completions, doctor, man, serve, top, r#try};
+use crate::commands::{
+    algorithms, attach, check, completions, doctor, man, run, serve, top, r#try,
+};
 use crate::failure::Failure;
 
 /// A congestion control plane: write the algorithm once, run it anywhere packets are sent.
@@ -23,6 +25,7 @@ Exit codes:
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Run(run::Args),
     Try(r#try::Args),
     Attach(attach::Args),
     Serve(serve::Args),
@@ -37,6 +40,7 @@ pub(crate) enum Command {
 impl Command {
     pub(crate) fn run(self) -> Result<(), Failure> {
         match self {
+            Self::Run(args) => run::run(&args),
             Self::Try(args) => r#try::run(&args),
             Self::Attach(args) => attach::run(&args),
             Self::Serve(args) => serve::run(&args),

@@ -6,6 +6,7 @@ pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod doctor;
 pub(crate) mod man;
+pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod top;
 pub(crate) mod r#try;

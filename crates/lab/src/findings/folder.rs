@@ -134,6 +134,20 @@ impl Folder {
         }
     }
 
+    /// How many points' results are in the folder at `path`; 0 where there is none.
+    #[must_use]
+    pub fn points(path: &Path) -> usize {
+        let Ok(entries) = fs::read_dir(path.join(POINTS)) else {
+            return 0;
+        };
+        let is_point =
+            |name: &std::ffi::OsStr| Path::new(name).extension().is_some_and(|e| e == "json");
+        entries
+            .flatten()
+            .filter(|entry| is_point(&entry.file_name()))
+            .count()
+    }
+
     /// The file of that name in it.
     #[must_use]
     pub fn file(&self, name: &str) -> PathBuf {

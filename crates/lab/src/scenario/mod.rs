@@ -56,7 +56,7 @@ use diagnostic::Sink;
 pub use diagnostic::{Diagnostic, Diagnostics};
 use files::Files;
 pub use files::Surroundings;
-pub use setting::{SettingError, set};
+pub use setting::{SettingError, set, set_seed};
 use sweep::Sweep;
 use tree::Node;
 
@@ -187,6 +187,18 @@ impl Scenario {
         &self.source
     }
 
+    /// Its `title`, if it has one.
+    #[must_use]
+    pub fn title(&self) -> Option<&str> {
+        let tree::Value::Table(entries) = &self.root.value else {
+            return None;
+        };
+        entries.iter().find_map(|(key, node)| match &node.value {
+            tree::Value::Text(text) if key.name == "title" => Some(text.as_str()),
+            _ => None,
+        })
+    }
+
     /// The texts of the files that it names, by name.
     #[must_use]
     pub fn files(&self) -> BTreeMap<String, String> {
@@ -210,13 +222,6 @@ impl Scenario {
     #[must_use]
     pub fn seeds(&self) -> &[u64] {
         &self.sweep.seeds
-    }
-
-    /// Only these seeds.
-    pub fn set_seeds(&mut self, seeds: Vec<u64>) {
-        if !seeds.is_empty() {
-            self.sweep.seeds = seeds;
-        }
     }
 
     /// A point of the grid; one beyond the last is the last.

@@ -70,6 +70,20 @@ pub fn set(source: &str, setting: &str) -> Result<String, SettingError> {
     Ok(document.to_string())
 }
 
+/// The text of a scenario with this seed and no other.
+///
+/// # Errors
+/// [`SettingError::Syntax`].
+pub fn set_seed(source: &str, seed: u64) -> Result<String, SettingError> {
+    let mut document: DocumentMut = source
+        .parse()
+        .map_err(|error: toml_edit::TomlError| SettingError::Syntax(error.message().to_owned()))?;
+    document.remove("seeds");
+    let seed = i64::try_from(seed).unwrap_or(i64::MAX);
+    document.insert("seed", Item::Value(Value::from(seed)));
+    Ok(document.to_string())
+}
+
 fn step<'a>(at: &'a mut Item, part: &str) -> Option<&'a mut Item> {
     let index = part.parse::<usize>();
     match at {

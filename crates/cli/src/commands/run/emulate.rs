@@ -1,0 +1,99 @@
+//! The points of a grid on real TCP, one after another.
+
+use fairwater_lab::findings::Finding;
+use fairwater_lab::run as run_lab;
+use fairwater_lab::scenario::Sender;
+use fairwater_linux::{Options, SIGNALS, probe};
+
+use super::grid::Job;
+use super::watch::Watch;
+use crate::failure::Failure;
+use crate::hosting::{self, Hosting};
+
+/// Runs what is missing; all findings in the order of the grid.
+pub(super) fn run(job: &Job<'_>) -> Result<Vec<Finding>, Failure> {
+    let texts = job.scenario.algorithms();
+    let mut findings = job.kept();
+    let done = findings.iter().flatten().count();
+    // Before anything is attached, whatever would keep a point from running is found.
+    for (index, kept) in findings.iter().enumerate() {
+        if kept.is_none() {
+            job.point(index).experiment(stand_in).check()?;
+        }
+    }
+    let hosting = if texts.is_empty() || done == findings.len() {
+        None
+    } else {
+        probe::probe().require()?;
+        Some(Hosting::start(plane(&texts)?, Options::default())?)
+    };
+    let names = hosting.as_ref().map_or(&[][..], Hosting::names);
+    let kernel_name = |sender: &Sender| match sender {
+        Sender::Plane(text) => {
+            let at = texts.iter().position(|known| known == text);
+            at.and_then(|at| names.get(at)).cloned().unwrap_or_default()
+        }
+        other => stand_in(other),
+    };
+    let mut watch = Watch::new(job.quiet, findings.len(), done);
+    let mut failed = None;
+    for (index, slot) in findings.iter_mut().enumerate() {
+        if slot.is_some() || job.stop.is_asked() {
+            continue;
+        }
+        let point = job.point(index);
+        let experiment = point.experiment(kernel_name);
+        let results = run_lab(&experiment, job.stop.flag(), &mut |progress| {
+            watch.during(progress.elapsed, progress.duration);
+        });
+        let kept = results.map_err(Failure::from).and_then(|results| {
+            let finding = Finding::of_experiment(&point, &results);
+            job.folder.keep(&finding)?;
+            Ok(finding)
+        });
+        match kept {
+            Ok(finding) => {
+                watch.done(&finding);
+                *slot = Some(finding);
+            }
+            Err(failure) => {
+                failed = Some(failure);
+                break;
+            }
+        }
+    }
+    drop(watch);
+    for notice in hosting.map(Hosting::finish).unwrap_or_default() {
+        eprintln!("{notice}");
+    }
+    match failed {
+        Some(failure) => Err(failure),
+        None => Ok(findings.into_iter().flatten().collect()),
+    }
+}
+
+/// The kernel's name of a sender. Algorithms of this project have none yet: the kernel's Reno,
+/// which is always there, stands for them while the rest is checked.
+fn stand_in(sender: &Sender) -> String {
+    match sender {
+        Sender::Kernel(text) => text.trim_start_matches("kernel:").to_owned(),
+        Sender::Plane(_) | Sender::Native(_) => "reno".to_owned(),
+    }
+}
+
+/// A plane with each algorithm, under names that the kernel takes: what comes a second time with
+/// other parameters is `cubic_2`.
+fn plane(texts: &[String]) -> Result<fairwater_plane::Plane, Failure> {
+    let mut algorithms: Vec<(String, fairwater_algorithms::Choice)> = Vec::new();
+    for text in texts {
+        let choice = fairwater_algorithms::by_spec(text)
+            .map_err(|error| Failure::BadInput(error.to_string()))?;
+        let same = |(_, other): &&(_, fairwater_algorithms::Choice)| other.name() == choice.name();
+        let name = match algorithms.iter().filter(same).count() {
+            0 => choice.name().to_owned(),
+            n => format!("{}_{}", choice.name(), n + 1),
+        };
+        algorithms.push((name, choice));
+    }
+    hosting::plane("linux", SIGNALS, &algorithms)
+}

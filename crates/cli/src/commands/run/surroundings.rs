@@ -1,0 +1,40 @@
+//! What a scenario refers to: files beside it, and this project's algorithms.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use fairwater_algorithms::by_spec;
+use fairwater_lab::scenario::Surroundings;
+
+/// The longest file read, bytes.
+const MAX_FILE: u64 = 256 << 20;
+
+/// Files whose names are relative to the scenario's own folder.
+pub(super) struct Beside {
+    folder: PathBuf,
+}
+
+impl Beside {
+    pub(super) fn file(scenario: &Path) -> Self {
+        let folder = scenario.parent().unwrap_or(Path::new("")).to_owned();
+        Beside { folder }
+    }
+}
+
+impl Surroundings for Beside {
+    fn read(&self, name: &str) -> Result<String, String> {
+        let path = self.folder.join(name);
+        let refused = |error: std::io::Error| format!("{}: {error}", path.display());
+        let length = fs::metadata(&path).map_err(refused)?.len();
+        if length > MAX_FILE {
+            return Err(format!("{}: it has more than 256 MiB", path.display()));
+        }
+        fs::read_to_string(&path).map_err(refused)
+    }
+
+    fn check_algorithm(&self, text: &str) -> Result<(), Vec<String>> {
+        by_spec(text)
+            .map(|_| ())
+            .map_err(|error| error.faults().to_vec())
+    }
+}
