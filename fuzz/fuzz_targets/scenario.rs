@@ -1,0 +1,59 @@
+//! Whatever the text, a scenario is refused with places inside it, or each of its points can be
+//! had.
+
+#![no_main]
+
+use fairwater_lab::scenario::{Scenario, Surroundings, World};
+use libfuzzer_sys::fuzz_target;
+
+/// One trace, one distribution, and any algorithm.
+struct Beside;
+
+impl Surroundings for Beside {
+    fn read(&self, name: &str) -> Result<String, String> {
+        match name {
+            "t" => Ok("0\n5\n10\n".to_owned()),
+            "c" => Ok("1000 0.5\n100000 1\n".to_owned()),
+            other => Ok(other.to_owned()),
+        }
+    }
+
+    fn check_algorithm(&self, _: &str) -> Result<(), Vec<String>> {
+        Ok(())
+    }
+}
+
+/// Hosts, flows and points that a file of a few bytes can ask for are many: time is for others.
+const MOST_DIGITS: usize = 2;
+
+fn asks_for_little(text: &str) -> bool {
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+        .all(|word| word.len() <= MOST_DIGITS || !word.bytes().all(|b| b.is_ascii_digit() || b == b'_'))
+        && !["0x", "0o", "0b"].iter().any(|prefix| text.contains(prefix))
+}
+
+fuzz_target!(|text: &str| {
+    if !asks_for_little(text) {
+        return;
+    }
+    for world in [World::Sim, World::Linux] {
+        match Scenario::parse("fuzz.toml", text, world, &Beside) {
+            Ok(scenario) => {
+                for index in 0..scenario.len().min(3) {
+                    let point = scenario.point(index);
+                    assert_eq!(point.index, index);
+                    assert_eq!(point.config.nodes as usize, point.hosts.len());
+                    if world == World::Linux {
+                        assert!(!point.experiment(|_| "reno".to_owned()).contenders.is_empty());
+                    }
+                }
+            }
+            Err(refused) => {
+                for diagnostic in refused.iter() {
+                    assert!(text.get(diagnostic.span.clone()).is_some(), "{diagnostic:?}");
+                }
+                assert!(!refused.to_string().is_empty());
+            }
+        }
+    }
+});
