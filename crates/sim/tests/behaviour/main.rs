@@ -5,6 +5,7 @@
 mod capture;
 mod check;
 mod determinism;
+mod grid;
 mod incast;
 mod measuring;
 mod plane;
