@@ -19,7 +19,7 @@ endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test loom miri fuzz lint bench bench-datapath bench-sim doc header install uninstall clean
+.PHONY: help setup build demo test loom miri cross fuzz lint bench bench-datapath bench-sim doc header install uninstall clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -42,6 +42,9 @@ loom: setup ## run the shared-memory ring through every interleaving of its ends
 miri: setup ## run the shared-memory ring and both C interfaces under Miri (needs nightly Rust with the component miri)
 	MIRIFLAGS="-Zmiri-disable-isolation" $(CARGO) +nightly miri test --package fairwater-proto --lib --locked --target-dir $(TARGET_DIR)/miri ring
 	MIRIFLAGS="-Zmiri-disable-isolation" $(CARGO) +nightly miri test --package fairwater-capi --no-default-features --test calls --test ccp_calls --locked --target-dir $(TARGET_DIR)/miri
+
+cross: setup ## run the compiler to aarch64 machine code under an emulator, which it installs
+	scripts/cross
 
 fuzz: setup ## fuzz each target for FUZZ_SECONDS (60), with cargo-fuzz, which it installs
 	scripts/fuzz $(FUZZ_SECONDS)
