@@ -46,6 +46,7 @@ impl Delay {
     }
 
     /// When the next packet comes out, which left the bottleneck at `departed`.
+    #[inline]
     pub(crate) fn due(&mut self, departed: Time) -> Time {
         let mut due = departed + self.base;
         if let Some(jitter) = self.jitter {
@@ -63,11 +64,13 @@ impl Delay {
     }
 
     /// No packet that leaves the bottleneck at `departed` comes out before this.
+    #[inline]
     pub(crate) fn earliest(&self, departed: Time) -> Time {
         departed + self.base
     }
 
     /// Whether packets may come out in another order than they left the bottleneck.
+    #[inline]
     pub(crate) fn reorders(&self) -> bool {
         self.reordering.is_some() || self.jitter.is_some_and(|jitter| jitter.reorders)
     }

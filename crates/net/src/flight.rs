@@ -57,6 +57,7 @@ impl<P> Flight<P> {
     }
 
     /// A packet leaves the bottleneck.
+    #[inline]
     pub(crate) fn take_off(&mut self, delivered: Delivered<P>) {
         let packet = Numbered {
             number: self.departures,
@@ -70,6 +71,7 @@ impl<P> Flight<P> {
     }
 
     /// Takes the next packet, if it is due by `now`.
+    #[inline]
     pub(crate) fn land(&mut self, now: Time) -> Option<Delivered<P>> {
         if self.next_due()? > now {
             return None;
@@ -88,6 +90,7 @@ impl<P> Flight<P> {
     }
 
     /// When the next packet is due.
+    #[inline]
     pub(crate) fn next_due(&self) -> Option<Time> {
         let first = self.in_order.front().map(|packet| packet.key().0);
         match self.overtaking.peek() {

@@ -130,6 +130,7 @@ impl<P: Packet> Link<P> {
     }
 
     /// A packet arrives. What is dropped, this packet or another, [`Link::drain_dropped`] tells.
+    #[inline]
     pub fn enqueue(&mut self, now: Time, packet: P) {
         self.advance(now);
         self.counters.arrived += 1;
@@ -155,6 +156,7 @@ impl<P: Packet> Link<P> {
     /// When to [`Link::poll`] next; `None` when the link is empty. A packet comes out then, or
     /// (when a delivery trace keeps the first in the queue waiting, or packets overtake) no packet
     /// comes out before.
+    #[inline]
     pub fn next_departure(&self) -> Option<Time> {
         let flying = self.flight.next_due();
         let waiting = self.next_start.map(|start| self.delay.earliest(start));
@@ -165,6 +167,7 @@ impl<P: Packet> Link<P> {
     }
 
     /// The next packet that is due by `now`, in the order they come out; call until `None`.
+    #[inline]
     pub fn poll(&mut self, now: Time) -> Option<Delivered<P>> {
         self.advance(now);
         let delivered = self.flight.land(self.now)?;
@@ -174,6 +177,7 @@ impl<P: Packet> Link<P> {
 
     /// Packets dropped since this was last called, in the order of their drops. A caller that
     /// never calls it keeps them all.
+    #[inline]
     pub fn drain_dropped(&mut self) -> std::vec::Drain<'_, Dropped<P>> {
         self.sink.dropped.drain(..)
     }
@@ -202,6 +206,7 @@ impl<P: Packet> Link<P> {
     }
 
     /// Takes out of the queue all that started service by `now`.
+    #[inline]
     fn advance(&mut self, now: Time) {
         self.now = self.now.max(now);
         while let Some(start) = self.next_start.filter(|&start| start <= self.now) {
@@ -228,6 +233,7 @@ impl<P: Packet> Link<P> {
     }
 
     /// Counts the drops that the queue told after the first `known`.
+    #[inline]
     fn count_drops(&mut self, known: usize) {
         for dropped in &self.sink.dropped[known..] {
             match dropped.reason {

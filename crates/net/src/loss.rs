@@ -61,6 +61,7 @@ impl Loss {
     }
 
     /// Whether the next packet to arrive is lost.
+    #[inline]
     pub fn strikes(&mut self) -> bool {
         match self.config {
             LossConfig::None => false,

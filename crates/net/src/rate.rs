@@ -35,6 +35,7 @@ impl Rate {
 
     /// The nanoseconds `bytes` take at this rate, when `ahead` of their bits × ns/s were paid for
     /// before; rounded up, and by how much.
+    #[inline]
     pub(crate) fn time_for_exactly(self, bytes: u32, ahead: u64) -> (u64, u64) {
         // 2³² bytes are 3.4 × 10¹⁹ bits × ns/s, just too many for 64 bits.
         let Some(work) = u64::from(bytes).checked_mul(8_000_000_000) else {

@@ -119,6 +119,7 @@ impl Server {
     }
 
     /// When service of a packet that waits since `ready` starts, whichever it is.
+    #[inline]
     pub(crate) fn next_start(&mut self, ready: Time) -> Time {
         match self {
             Server::Rate { free_at, .. }
@@ -144,6 +145,7 @@ impl Server {
     }
 
     /// Serves a packet from `start`, which [`Server::next_start`] gave; when its last bit is out.
+    #[inline]
     pub(crate) fn serve(&mut self, start: Time, size_bytes: u32) -> Time {
         match self {
             Server::Rate {

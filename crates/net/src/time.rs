@@ -50,6 +50,7 @@ impl Time {
 impl Add<Duration> for Time {
     type Output = Time;
 
+    #[inline]
     fn add(self, later: Duration) -> Time {
         let ns = u64::try_from(later.as_nanos()).unwrap_or(u64::MAX);
         Time(self.0.saturating_add(ns))
@@ -59,6 +60,7 @@ impl Add<Duration> for Time {
 impl Sub<Duration> for Time {
     type Output = Time;
 
+    #[inline]
     fn sub(self, earlier: Duration) -> Time {
         let ns = u64::try_from(earlier.as_nanos()).unwrap_or(u64::MAX);
         Time(self.0.saturating_sub(ns))

@@ -20,11 +20,13 @@ impl<P> Fifo<P> {
         }
     }
 
+    #[inline]
     pub(super) fn push(&mut self, held: Held<P>) {
         self.bytes += u64::from(held.size_bytes);
         self.waiting.push_back(held);
     }
 
+    #[inline]
     pub(super) fn pop(&mut self) -> Option<Held<P>> {
         let held = self.waiting.pop_front()?;
         self.bytes -= u64::from(held.size_bytes);
@@ -51,6 +53,7 @@ impl<P> Fifo<P> {
     }
 
     /// Whether a packet of `size_bytes` still fits.
+    #[inline]
     pub(super) fn has_room(&self, limit: Limit, size_bytes: u32) -> bool {
         limit.holds(self.waiting.len() + 1, self.bytes + u64::from(size_bytes))
     }
@@ -71,6 +74,7 @@ impl<P: Packet> DropTail<P> {
         }
     }
 
+    #[inline]
     pub(super) fn enqueue(&mut self, now: Time, held: Held<P>, sink: &mut Sink<P>) {
         if self.fifo.has_room(self.limit, held.size_bytes) {
             self.fifo.push(held);

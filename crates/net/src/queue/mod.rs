@@ -46,6 +46,7 @@ pub enum Limit {
 
 impl Limit {
     /// Whether so much is within it.
+    #[inline]
     fn holds(self, packets: usize, bytes: u64) -> bool {
         match self {
             Limit::Packets(limit) => packets as u64 <= limit,
@@ -195,6 +196,7 @@ impl<P: Packet> Queue<P> {
     }
 
     /// A packet arrives. It, or another, is dropped if the discipline says so.
+    #[inline]
     pub fn enqueue(&mut self, now: Time, packet: P, sink: &mut Sink<P>) {
         let held = Held {
             enqueued: now,
@@ -204,6 +206,7 @@ impl<P: Packet> Queue<P> {
         self.put(now, held, sink);
     }
 
+    #[inline]
     fn put(&mut self, now: Time, held: Held<P>, sink: &mut Sink<P>) {
         match &mut self.0 {
             Kind::DropTail(queue) => queue.enqueue(now, held, sink),
@@ -219,6 +222,7 @@ impl<P: Packet> Queue<P> {
     }
 
     /// Takes the packet that is served next; may drop others on the way to it.
+    #[inline]
     pub fn dequeue(&mut self, now: Time, sink: &mut Sink<P>) -> Option<Held<P>> {
         match &mut self.0 {
             Kind::DropTail(queue) => queue.fifo.pop(),
@@ -234,6 +238,7 @@ impl<P: Packet> Queue<P> {
     }
 
     /// Packets that wait.
+    #[inline]
     pub fn len(&self) -> usize {
         match &self.0 {
             Kind::DropTail(queue) => queue.fifo.len(),
