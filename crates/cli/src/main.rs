@@ -10,6 +10,7 @@ mod hosting;
 mod output;
 mod stop;
 mod units;
+mod world;
 
 use std::process::ExitCode;
 

@@ -3,6 +3,7 @@
 use std::io;
 
 use fairwater_net::TraceError;
+use fairwater_sim::ConfigError;
 use thiserror::Error;
 
 use crate::preflight::Missing;
@@ -41,6 +42,12 @@ pub enum LabError {
         /// What the kernel has.
         available: Vec<String>,
     },
+    /// The simulator has no IPv6.
+    #[error("the simulator sends over IPv4 alone; IPv6 needs real TCP")]
+    SimulatedIpv6,
+    /// The simulator cannot do it.
+    #[error("this cannot be simulated: {0}")]
+    Simulator(#[from] ConfigError),
     /// A delivery trace could not be read.
     #[error("cannot read the delivery trace {name}: {source}")]
     TraceFile {

@@ -14,36 +14,36 @@ use crate::traffic::Traffic;
 
 /// Who sends.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Contender {
+pub struct Contender<C = String> {
     /// What to call it: `cubic`, `kernel:cubic`.
     pub label: String,
-    /// The kernel's name of its congestion control, which must be there when the run starts:
-    /// `cubic`, `fw_cubic`.
-    pub congestion_control: String,
+    /// On real TCP, the kernel's name of its congestion control, which must be there when the run
+    /// starts: `cubic`, `fw_cubic`. In the simulator, a [`fairwater_sim::Governor`].
+    pub congestion_control: C,
 }
 
-/// Contenders on a link.
+/// Contenders on a link: on real TCP for [`crate::run`], or simulated for [`crate::simulate`].
 #[derive(Debug, Clone)]
-pub struct Experiment {
+pub struct Experiment<C = String> {
     /// The link.
     pub link: LinkSpec,
     /// How long each run lasts.
     pub duration: Duration,
     /// Who sends, one flow each.
-    pub contenders: Vec<Contender>,
+    pub contenders: Vec<Contender<C>>,
     /// Whether they share the link, or have it alone in turn.
     pub together: bool,
-    /// Whether they send over IPv6.
+    /// Whether they send over IPv6, which the simulator does not.
     pub ipv6: bool,
-    /// What sends.
+    /// What sends on real TCP.
     pub traffic: Traffic,
-    /// How often a run is tried that the machine disturbs; at least 1.
+    /// How often a run on real TCP is tried that the machine disturbs; at least 1.
     pub tries: u32,
 }
 
-impl Experiment {
+impl<C> Experiment<C> {
     /// Runs of 30 s, alone, over IPv4 by iperf3, tried 3 times.
-    pub fn new(link: LinkSpec, contenders: Vec<Contender>) -> Self {
+    pub fn new(link: LinkSpec, contenders: Vec<Contender<C>>) -> Self {
         Experiment {
             link,
             duration: Duration::from_secs(30),
@@ -55,13 +55,8 @@ impl Experiment {
         }
     }
 
-    /// Checks everything that can be checked before anything is started, and reads the trace if
-    /// the link has one.
-    ///
-    /// # Errors
-    /// What would keep it from running: a trace that is not there or malformed, an unknown
-    /// congestion control, a machine that lacks something.
-    pub fn check(&self) -> Result<Capacity, LabError> {
+    /// Checks what does not depend on the machine, and reads the trace if the link has one.
+    pub(crate) fn check_description(&self) -> Result<Capacity, LabError> {
         if !(Duration::from_secs(1)..=Duration::from_secs(86_400)).contains(&self.duration) {
             return Err(LabError::Duration {
                 asked: self.duration,
@@ -76,7 +71,28 @@ impl Experiment {
                 most: MAX_FLOWS,
             });
         }
-        let capacity = self.link.capacity.load(read_trace)?;
+        self.link.capacity.load(read_trace)
+    }
+
+    /// The contenders of each run: all of them, or one after another.
+    pub(crate) fn groups(&self) -> Vec<&[Contender<C>]> {
+        if self.together {
+            vec![&self.contenders]
+        } else {
+            self.contenders.chunks(1).collect()
+        }
+    }
+}
+
+impl Experiment {
+    /// Checks everything that can be checked before anything is started, and reads the trace if
+    /// the link has one.
+    ///
+    /// # Errors
+    /// What would keep it from running: a trace that is not there or malformed, an unknown
+    /// congestion control, a machine that lacks something.
+    pub fn check(&self) -> Result<Capacity, LabError> {
+        let capacity = self.check_description()?;
         preflight::require(self.traffic).map_err(LabError::Missing)?;
         for contender in &self.contenders {
             has_congestion_control(&contender.congestion_control)?;

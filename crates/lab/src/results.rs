@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::link_log::{LinkLog, PacketRecord};
 use crate::sampler::TcpSample;
+use crate::scenario::World;
 use crate::traffic::Traffic;
 
 /// All runs of an experiment, in the order asked for. Serialised, it is the JSON of
@@ -14,16 +15,18 @@ use crate::traffic::Traffic;
 pub struct Results {
     /// The link, as text that describes it.
     pub link: String,
+    /// Where it ran. What the simulator has nothing of is `None` in the results of a simulation.
+    pub on: World,
     /// How long each run lasted, seconds.
     pub duration_s: f64,
     /// Whether the contenders shared the link, rather than having it alone in turn.
     pub together: bool,
     /// Whether they sent over IPv6.
     pub ipv6: bool,
-    /// What sent.
-    pub traffic: Traffic,
-    /// The release of the kernel.
-    pub kernel: String,
+    /// What sent on real TCP.
+    pub traffic: Option<Traffic>,
+    /// The release of the kernel whose TCP it was.
+    pub kernel: Option<String>,
     /// One a contender.
     pub runs: Vec<RunResult>,
 }
@@ -36,7 +39,8 @@ pub struct Results {
 pub struct RunResult {
     /// The contender's label.
     pub name: String,
-    /// The kernel's name of its congestion control.
+    /// The kernel's name of its congestion control; in the simulator the plane's, or `native:reno`
+    /// of one inside the simulated sender.
     pub congestion_control: String,
     /// Bits per second that left the bottleneck.
     pub throughput_bps: f64,
@@ -58,9 +62,9 @@ pub struct RunResult {
     /// sampler's threads. Of contenders together, an equal share of this process's. What the
     /// kernel does in softirq when packets arrive, the congestion control's work for each ACK
     /// included, is in `emulator_cpu_seconds`: it runs inside the emulator's writes.
-    pub cpu_seconds: f64,
+    pub cpu_seconds: Option<f64>,
     /// CPU time of the emulator's threads during the run.
-    pub emulator_cpu_seconds: f64,
+    pub emulator_cpu_seconds: Option<f64>,
     /// Whether the machine disturbed the run in each of its tries.
     pub disturbed: bool,
     /// What disturbed it, as a clause; `None` when nothing did.
@@ -68,11 +72,11 @@ pub struct RunResult {
     /// How often it was run; only the least disturbed try is reported.
     pub tries: u32,
     /// The share of the machine's CPU time that its host gave to others, 0 to 1.
-    pub steal: f64,
+    pub steal: Option<f64>,
     /// How late the emulator handed packets over.
-    pub lateness_ms: Lateness,
+    pub lateness_ms: Option<Lateness>,
     /// Whether the emulator had real-time priority.
-    pub real_time: bool,
+    pub real_time: Option<bool>,
     /// How the run went in time; for plots, not in the JSON.
     #[serde(skip)]
     pub series: Series,

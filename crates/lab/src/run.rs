@@ -15,6 +15,7 @@ use crate::link_log::LinkLog;
 use crate::path::Path;
 use crate::results::{FlowAtLink, Lateness, Results, RunResult, Series, Window};
 use crate::sampler::{Sampler, Samples};
+use crate::scenario::World;
 use crate::steal::MachineTime;
 use crate::traffic::{Finished, Flow, FlowSpec};
 
@@ -27,7 +28,7 @@ pub struct Progress {
     pub runs: usize,
     /// Which try of this run it is, from 1.
     pub attempt: u32,
-    /// Time since the first packet.
+    /// Time since the first packet; virtual in the simulator.
     pub elapsed: Duration,
     /// How long the run lasts.
     pub duration: Duration,
@@ -40,9 +41,10 @@ pub struct Progress {
 pub struct FlowProgress {
     /// The contender's label.
     pub label: String,
-    /// What left the bottleneck over the last half second, bits/s.
+    /// What left the bottleneck over the last half second, or since the last time, bits/s.
     pub throughput_bps: f64,
-    /// Congestion window, bytes; `None` until there is a connection, as for the others.
+    /// Congestion window, bytes; `None` until there is a connection and in the simulator, as the
+    /// others.
     pub cwnd_bytes: Option<u64>,
     /// Smoothed RTT.
     pub srtt: Option<Duration>,
@@ -51,7 +53,7 @@ pub struct FlowProgress {
 }
 
 /// How often progress is told.
-const TICK: Duration = Duration::from_millis(100);
+pub(crate) const TICK: Duration = Duration::from_millis(100);
 
 /// Ticks a live rate is taken over.
 const RATE_TICKS: usize = 5;
@@ -81,13 +83,8 @@ pub fn run(
     progress: &mut dyn FnMut(&Progress),
 ) -> Result<Results, LabError> {
     let capacity = experiment.check()?;
-    let all = experiment.contenders.as_slice();
-    let groups: Vec<&[Contender]> = if experiment.together {
-        vec![all]
-    } else {
-        all.chunks(1).collect()
-    };
-    let mut runs = Vec::with_capacity(all.len());
+    let groups = experiment.groups();
+    let mut runs = Vec::with_capacity(experiment.contenders.len());
     for (number, group) in groups.iter().enumerate() {
         let best = least_disturbed(experiment.tries, |attempt| {
             let mut told = Progress {
@@ -110,14 +107,17 @@ pub fn run(
     }
     Ok(Results {
         link: experiment.link.to_string(),
+        on: World::Linux,
         duration_s: experiment.duration.as_secs_f64(),
         together: experiment.together,
         ipv6: experiment.ipv6,
-        traffic: experiment.traffic,
-        kernel: rustix::system::uname()
-            .release()
-            .to_string_lossy()
-            .into_owned(),
+        traffic: Some(experiment.traffic),
+        kernel: Some(
+            rustix::system::uname()
+                .release()
+                .to_string_lossy()
+                .into_owned(),
+        ),
         runs,
     })
 }
@@ -330,14 +330,14 @@ impl Try<'_> {
                 retransmissions: finished
                     .and_then(|finished| finished.retransmissions)
                     .unwrap_or(counted),
-                cpu_seconds: own_cpu.as_secs_f64() + shared_cpu,
-                emulator_cpu_seconds: recorded.emulator.cpu.as_secs_f64(),
+                cpu_seconds: Some(own_cpu.as_secs_f64() + shared_cpu),
+                emulator_cpu_seconds: Some(recorded.emulator.cpu.as_secs_f64()),
                 disturbed: false,
                 disturbance: None,
                 tries: 1,
-                steal: recorded.steal,
-                lateness_ms: lateness,
-                real_time: recorded.emulator.real_time,
+                steal: Some(recorded.steal),
+                lateness_ms: Some(lateness),
+                real_time: Some(recorded.emulator.real_time),
                 series: Series {
                     tcp: samples
                         .iter()
@@ -361,7 +361,7 @@ impl Try<'_> {
 const DATA_BYTES: u32 = 500;
 
 /// When the first data of a measured flow arrived at the bottleneck.
-fn first_arrival(log: &LinkLog, flows: usize) -> Time {
+pub(crate) fn first_arrival(log: &LinkLog, flows: usize) -> Time {
     log.iter()
         .filter(|record| usize::from(record.flow) < flows && record.size_bytes >= DATA_BYTES)
         .map(|record| record.enqueued)

@@ -1,9 +1,28 @@
 //! The report is one file that says what was measured, whatever contenders are called.
 
+use fairwater_lab::scenario::World;
 use fairwater_lab::{
     Lateness, LinkInterval, Percentiles, Results, RunResult, Series, TcpSample, Traffic, report,
 };
 use fairwater_net::Time;
+
+/// The same of a simulation, which has no kernel, no emulator and no machine that disturbs.
+fn simulated(name: &str) -> Results {
+    let mut results = results(name);
+    results.on = World::Sim;
+    results.traffic = None;
+    results.kernel = None;
+    for run in &mut results.runs {
+        run.cpu_seconds = None;
+        run.emulator_cpu_seconds = None;
+        run.disturbed = false;
+        run.disturbance = None;
+        run.steal = None;
+        run.lateness_ms = None;
+        run.real_time = None;
+    }
+    results
+}
 
 fn results(name: &str) -> Results {
     let tcp = (0..100)
@@ -26,11 +45,12 @@ fn results(name: &str) -> Results {
     }];
     Results {
         link: "48mbit 20ms 1bdp".to_owned(),
+        on: World::Linux,
         duration_s: 1.0,
         together: false,
         ipv6: false,
-        traffic: Traffic::Iperf3,
-        kernel: "6.18.0".to_owned(),
+        traffic: Some(Traffic::Iperf3),
+        kernel: Some("6.18.0".to_owned()),
         runs: vec![RunResult {
             name: name.to_owned(),
             congestion_control: "cubic".to_owned(),
@@ -44,18 +64,18 @@ fn results(name: &str) -> Results {
             packets: 800,
             dropped: 1,
             retransmissions: 77,
-            cpu_seconds: 1.5,
-            emulator_cpu_seconds: 2.0,
+            cpu_seconds: Some(1.5),
+            emulator_cpu_seconds: Some(2.0),
             disturbed: true,
             disturbance: Some("3.1 % of CPU time was stolen".to_owned()),
             tries: 3,
-            steal: 0.031,
-            lateness_ms: Lateness {
+            steal: Some(0.031),
+            lateness_ms: Some(Lateness {
                 p50: 0.01,
                 p99: 0.1,
                 max: 3.0,
-            },
-            real_time: true,
+            }),
+            real_time: Some(true),
             series: Series { tcp, link },
         }],
     }
@@ -80,6 +100,26 @@ fn shows_the_table_the_series_and_what_was_disturbed() {
     ] {
         assert!(page.contains(shown), "{shown} is not in the report");
     }
+}
+
+#[test]
+fn a_simulation_says_so_and_claims_nothing_of_a_machine() {
+    let page = report::html(&simulated("cubic"));
+    for shown in [
+        "1 s each, alone in turn, simulated</p>",
+        "<td>–</td>",
+        "Nothing here was measured on real TCP",
+        "<td>46.61</td>",
+    ] {
+        assert!(page.contains(shown), "{shown} is not in the report");
+    }
+    for claimed in ["Linux", "iperf3", "kernel", "disturbed</span>"] {
+        assert!(!page.contains(claimed), "{claimed} is in the report");
+    }
+    let json = serde_json::to_value(simulated("cubic")).expect("plain data");
+    assert_eq!(json["on"], "sim");
+    assert!(json["kernel"].is_null() && json["traffic"].is_null());
+    assert!(json["runs"][0]["cpu_seconds"].is_null());
 }
 
 #[test]

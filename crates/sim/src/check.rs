@@ -67,6 +67,9 @@ pub enum GeneralProblem {
     /// There is no such node.
     #[error("the capture is at node {}, which does not exist", .0.0)]
     CaptureNowhere(NodeId),
+    /// There is no such edge.
+    #[error("edge {} is watched, which does not exist", .0.0)]
+    WatchesNothing(EdgeId),
     /// Flows would be under the fallback always.
     #[error("a plane is taken to be gone after a silence of less than 10 µs")]
     NoSilence,
@@ -318,6 +321,12 @@ impl Config {
                 .capture
                 .filter(|node| node.0 >= self.nodes)
                 .map(GeneralProblem::CaptureNowhere),
+        )
+        .chain(
+            measure
+                .watch
+                .filter(|edge| edge.0 as usize >= self.edges.len())
+                .map(GeneralProblem::WatchesNothing),
         )
         .chain((0..outages.len()).filter(wrong).map(GeneralProblem::Outage))
         .collect::<Vec<_>>()

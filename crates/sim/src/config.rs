@@ -260,6 +260,8 @@ pub struct Measure {
     pub interval: Option<Duration>,
     /// Every packet that enters this node or leaves it, for a capture.
     pub capture: Option<NodeId>,
+    /// What becomes of every packet on this edge, for whoever measures by packet.
+    pub watch: Option<EdgeId>,
 }
 
 impl Default for Measure {
@@ -268,6 +270,7 @@ impl Default for Measure {
             from: Time::ZERO,
             interval: None,
             capture: None,
+            watch: None,
         }
     }
 }

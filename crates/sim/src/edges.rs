@@ -7,7 +7,7 @@ use crate::events::{Alarm, Event, Events};
 use crate::measure::EdgeMeasure;
 use crate::packet::{Parcel, Segments};
 use crate::random::{Purpose, stream};
-use crate::{Config, EdgeOutcome};
+use crate::{Config, EdgeOutcome, Fate};
 
 /// All edges, by index.
 #[derive(Debug)]
@@ -15,6 +15,10 @@ pub(crate) struct Edges {
     edges: Vec<Active>,
     /// Packets that passed one.
     pub(crate) hops: u64,
+    /// The edge of [`crate::Measure::watch`].
+    watched: Option<u32>,
+    /// What became of packets there and is not told yet.
+    pub(crate) fates: Vec<(Parcel, Fate)>,
 }
 
 #[derive(Debug)]
@@ -41,6 +45,8 @@ impl Edges {
         Self {
             edges: config.edges.iter().enumerate().map(edge).collect(),
             hops: 0,
+            watched: config.measure.watch.map(|edge| edge.0),
+            fates: Vec::new(),
         }
     }
 
@@ -54,9 +60,10 @@ impl Edges {
         segments: &mut Segments,
         events: &mut Events,
     ) {
+        let fates = (self.watched == Some(index)).then_some(&mut self.fates);
         let edge = &mut self.edges[index as usize];
         edge.link.enqueue(now, parcel);
-        edge.free_dropped(segments);
+        edge.free_dropped(segments, fates);
         edge.wake(index, events);
     }
 
@@ -75,15 +82,19 @@ impl Edges {
         segments: &mut Segments,
         events: &mut Events,
     ) -> Option<Parcel> {
+        let fates = (self.watched == Some(index)).then_some(&mut self.fates);
         let edge = &mut self.edges[index as usize];
         match edge.link.poll(now) {
             Some(delivered) => {
                 self.hops += 1;
                 edge.measure.passed(&delivered.passage);
+                if let Some(fates) = fates {
+                    fates.push((delivered.packet, Fate::Passed(delivered.passage)));
+                }
                 Some(delivered.packet)
             }
             None => {
-                edge.free_dropped(segments);
+                edge.free_dropped(segments, fates);
                 edge.wake(index, events);
                 None
             }
@@ -145,9 +156,21 @@ impl Edges {
 
 impl Active {
     #[inline]
-    fn free_dropped(&mut self, segments: &mut Segments) {
+    fn free_dropped(
+        &mut self,
+        segments: &mut Segments,
+        mut fates: Option<&mut Vec<(Parcel, Fate)>>,
+    ) {
         for dropped in self.link.drain_dropped() {
             segments.free(dropped.packet.segment);
+            if let Some(fates) = &mut fates {
+                let fate = Fate::Dropped {
+                    at: dropped.at,
+                    size_bytes: dropped.packet.size_bytes,
+                    reason: dropped.reason,
+                };
+                fates.push((dropped.packet, fate));
+            }
         }
     }
 

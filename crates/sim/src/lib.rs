@@ -30,6 +30,6 @@ pub use config::{
     Balancing, Config, Ecn, Edge, EdgeId, FlowConfig, Governor, Measure, Native, NodeId, Path,
     PlaneConfig, SizeCdf, TcpConfig, Traffic,
 };
-pub use observer::{Captured, Observer};
+pub use observer::{Captured, Fate, Observer};
 pub use outcome::{EdgeOutcome, EdgeSample, FlowOutcome, Outcome, Quantiles, Request, Sample};
 pub use simulation::{SimulationError, run};

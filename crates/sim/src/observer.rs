@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use fairwater_net::{Ecn, Time};
+use fairwater_net::{DropReason, Ecn, Passage, Time};
 
 use crate::EdgeId;
 use crate::tcp::Segment;
@@ -20,9 +20,31 @@ pub trait Observer {
     fn packet(&mut self, packet: &Captured<'_>) {
         let _ = packet;
     }
+
+    /// What became of a packet on the edge of [`crate::Measure::watch`]; `flow` is the index of its
+    /// flow in [`crate::Config::flows`]. Of those that pass it is told when they come out.
+    fn fate(&mut self, flow: usize, fate: &Fate) {
+        let _ = (flow, fate);
+    }
 }
 
 impl Observer for () {}
+
+/// What became of a packet on an edge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It came out.
+    Passed(Passage),
+    /// It was dropped.
+    Dropped {
+        /// When.
+        at: Time,
+        /// Bytes of the IP packet.
+        size_bytes: u32,
+        /// Why.
+        reason: DropReason,
+    },
+}
 
 /// A packet at a node.
 #[derive(Debug, Clone, Copy)]

@@ -6,5 +6,6 @@ mod attach;
 mod check;
 mod generated;
 mod serve;
+mod simulated;
 mod support;
 mod r#try;

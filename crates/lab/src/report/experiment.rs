@@ -7,6 +7,7 @@ use fairwater_net::Time;
 use super::page::{COLOURS, Data, Head, Line, Page, Plot, X, escaped, rounded};
 use crate::results::{LinkInterval, Results, RunResult};
 use crate::sampler::TcpSample;
+use crate::scenario::World;
 
 /// The report of an experiment, as the text of an HTML file. It refers to no other file and no
 /// other machine.
@@ -27,11 +28,7 @@ pub fn html(results: &Results) -> String {
         ],
         rows: rows(results),
         below: disturbances(results),
-        notes: "Throughput, utilisation, queueing delay and loss are measured packet by packet at \
-                the bottleneck, over the run’s duration from its first data. Window, RTT and rates \
-                are what the kernel says of the sender’s socket. CPU is that of the programs that \
-                sent and received and of the process that hosts the algorithms, without the link \
-                emulator.",
+        notes: notes(results.on),
         data: data(results),
     }
     .html()
@@ -44,18 +41,37 @@ fn title(results: &Results) -> String {
 }
 
 fn parameters(results: &Results) -> String {
-    format!(
-        "{} s {}, {} over {}, Linux {}",
-        results.duration_s,
-        if results.together {
-            "together on one link"
-        } else {
-            "each, alone in turn"
-        },
-        results.traffic,
-        if results.ipv6 { "IPv6" } else { "IPv4" },
-        results.kernel,
-    )
+    let how = if results.together {
+        "together on one link"
+    } else {
+        "each, alone in turn"
+    };
+    let family = if results.ipv6 { "IPv6" } else { "IPv4" };
+    let sent = match (&results.traffic, &results.kernel) {
+        (Some(traffic), Some(kernel)) => format!("{traffic} over {family}, Linux {kernel}"),
+        _ => "simulated".to_owned(),
+    };
+    format!("{} s {how}, {sent}", results.duration_s)
+}
+
+/// What was measured, and of what.
+fn notes(on: World) -> &'static str {
+    match on {
+        World::Linux => {
+            "Throughput, utilisation, queueing delay and loss are measured packet by packet at \
+             the bottleneck, over the run’s duration from its first data. Window, RTT and rates \
+             are what the kernel says of the sender’s socket. CPU is that of the programs that \
+             sent and received and of the process that hosts the algorithms, without the link \
+             emulator."
+        }
+        World::Sim => {
+            "Nothing here was measured on real TCP: senders, receivers and the link are \
+             simulated, and the same command gives the same numbers on every machine. \
+             Throughput, utilisation, queueing delay and loss are measured packet by packet at \
+             the bottleneck, over the run’s duration from its first data. Window, RTT and rates \
+             are the simulated sender’s."
+        }
+    }
 }
 
 fn rows(results: &Results) -> String {
@@ -66,7 +82,7 @@ fn rows(results: &Results) -> String {
             rows,
             "<tr><td><span class=\"key\" style=\"background: var(--s{})\"></span>{}{}</td>\
              <td>{:.2}</td><td>{:.1}</td><td>{:.2}</td><td>{:.2}</td><td>{:.3}</td><td>{}</td>\
-             <td>{:.2}</td></tr>",
+             <td>{}</td></tr>",
             1 + index % COLOURS,
             escaped(&run.name),
             if run.disturbed {
@@ -80,7 +96,8 @@ fn rows(results: &Results) -> String {
             run.queueing_delay_ms.p95,
             run.loss * 100.0,
             run.retransmissions,
-            run.cpu_seconds,
+            run.cpu_seconds
+                .map_or_else(|| "–".to_owned(), |seconds| format!("{seconds:.2}")),
         );
     }
     rows
@@ -131,7 +148,7 @@ fn data(results: &Results) -> Data {
         plots: vec![
             Plot {
                 title: "Congestion window",
-                note: "of the sender’s socket",
+                note: "of the sender",
                 unit: "kB",
                 lines: tcp(|sample| Some(sample.cwnd_bytes() as f64 / 1e3)),
             },
@@ -143,13 +160,16 @@ fn data(results: &Results) -> Data {
             },
             Plot {
                 title: "Rates",
-                note: "the kernel’s delivery rate sample and the pacing rate",
+                note: match results.on {
+                    World::Linux => "the kernel’s delivery rate sample and the pacing rate",
+                    World::Sim => "of payload delivered in order, and the pacing rate",
+                },
                 unit: "Mbit/s",
                 lines: rates,
             },
             Plot {
                 title: "RTT",
-                note: "smoothed, of the sender’s socket",
+                note: "smoothed, of the sender",
                 unit: "ms",
                 lines: tcp(|sample| Some(f64::from(sample.srtt_us) / 1e3)),
             },

@@ -17,6 +17,7 @@ use super::sweep::Sweep;
 use super::tree::{Node, Value};
 use super::ways::Ways;
 use super::{Point, Reading, Sender, World};
+use crate::simulated::counterpart;
 
 /// The smallest buffer that a bandwidth-delay product comes to: one packet of the usual size.
 const MIN_BUFFER_BYTES: u64 = 1500;
@@ -346,11 +347,12 @@ fn measure(node: &Node, network: &Network, duration: Duration, reading: &Reading
 /// Names the kernel's congestion controls that the simulator has no counterpart of.
 fn refuse_kernels(point: &Point, spans: &Spans, reading: &Reading<'_>) {
     for (group, span) in point.groups.iter().zip(&spans.groups) {
-        if let Sender::Kernel(name) = &group.sender
-            && !matches!(name.as_str(), "kernel:reno" | "kernel:cubic")
+        if let Sender::Kernel(text) = &group.sender
+            && let Some(name) = text.strip_prefix("kernel:")
+            && counterpart(name).is_none()
         {
             reading.sink.push(
-                Diagnostic::new(span.clone(), format!("the simulator has no `{name}`"))
+                Diagnostic::new(span.clone(), format!("the simulator has no `{text}`"))
                     .help("it has `kernel:reno` and `kernel:cubic`; `--on linux` has all"),
             );
         }

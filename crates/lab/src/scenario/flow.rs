@@ -14,6 +14,7 @@ use super::tcp;
 use super::traffic::{self, Load, Sent};
 use super::tree::{Node, Value};
 use super::{Group, Reading, Sender};
+use crate::simulated::counterpart;
 
 /// The most flows of a scenario.
 const MAX_FLOWS: u64 = 1_000_000;
@@ -217,10 +218,9 @@ fn read_algorithm(node: &Node, reading: &Reading<'_>) -> Option<(Sender, Governo
             return None;
         }
         // Those that the simulator does not have are refused when it is to run them.
-        let governor = match name {
-            "reno" => Governor::Native(Native::Reno),
-            "cubic" => Governor::Native(Native::Cubic),
-            _ => Governor::Plane(text.clone()),
+        let governor = match counterpart(name) {
+            Some(native) => Governor::Native(native),
+            None => Governor::Plane(text.clone()),
         };
         return Some((Sender::Kernel(text), governor));
     }

@@ -51,6 +51,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use fairwater_sim::Config;
+use serde::Serialize;
 
 use diagnostic::Sink;
 pub use diagnostic::{Diagnostic, Diagnostics};
@@ -66,8 +67,9 @@ const MAX_SOURCE: usize = 1 << 20;
 /// The most points of a grid, seeds included.
 const MAX_POINTS: usize = 1_000_000;
 
-/// Where a scenario runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// Where a scenario, or an experiment, runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum World {
     /// In the simulator.
     Sim,

@@ -102,19 +102,29 @@ impl LinkSpec {
 
     /// The direction with the bottleneck, from sender to receiver.
     pub fn forward<P: Packet>(&self, capacity: &Capacity) -> Link<P> {
+        Link::new(&self.forward_config(capacity))
+    }
+
+    /// What [`LinkSpec::forward`] is made of.
+    pub fn forward_config(&self, capacity: &Capacity) -> LinkConfig {
         let queue = QueueConfig::DropTail(self.limit(capacity));
-        Link::new(&LinkConfig {
+        LinkConfig {
             loss: LossConfig::Random(self.loss),
             seed: self.seed,
             ..LinkConfig::new(capacity.clone(), queue, self.rtt / 2)
-        })
+        }
     }
 
     /// The direction of the acknowledgements: nothing but the other half of the delay.
     pub fn reverse<P: Packet>(&self) -> Link<P> {
+        Link::new(&self.reverse_config())
+    }
+
+    /// What [`LinkSpec::reverse`] is made of.
+    pub fn reverse_config(&self) -> LinkConfig {
         let queue = QueueConfig::DropTail(Limit::Unlimited);
         let delay = self.rtt - self.rtt / 2;
-        Link::new(&LinkConfig::new(Capacity::Unlimited, queue, delay))
+        LinkConfig::new(Capacity::Unlimited, queue, delay)
     }
 }
 

@@ -23,12 +23,15 @@ impl Simulation<'_> {
             if self.config.measure.capture.is_some() {
                 self.capture(edge, &parcel, false);
             }
+            // Before it arrives, and perhaps ends its connection.
+            self.tell_fates();
             parcel.hop += 1;
             match self.routes.edge(parcel.hop) {
                 Some(next) => self.enter(next, parcel),
                 None => self.arrive(parcel),
             }
         }
+        self.tell_fates();
     }
 
     fn enter(&mut self, edge: u32, parcel: Parcel) {
@@ -37,6 +40,17 @@ impl Simulation<'_> {
         }
         self.edges
             .enter(edge, self.now, parcel, &mut self.segments, &mut self.events);
+        self.tell_fates();
+    }
+
+    /// Tells what became of packets of connections that are open.
+    #[inline]
+    fn tell_fates(&mut self) {
+        for (parcel, fate) in self.edges.fates.drain(..) {
+            if let Some(connection) = self.connections.named(parcel.connection, parcel.generation) {
+                self.observer.fate(connection.flow as usize, &fate);
+            }
+        }
     }
 
     fn capture(&mut self, edge: u32, parcel: &Parcel, leaves: bool) {

@@ -1,11 +1,11 @@
-//! Packets at a node, and those who look on.
+//! Packets at a node and on an edge, and those who look on.
 
 use std::ops::ControlFlow;
 
 use fairwater_net::Time;
-use fairwater_sim::{Captured, Native, NodeId, Observer, SimulationError, run};
+use fairwater_sim::{Captured, EdgeId, Fate, Native, NodeId, Observer, SimulationError, run};
 
-use crate::support::{Dumbbell, outcome, plane};
+use crate::support::{BOTTLENECK, Dumbbell, outcome, plane};
 
 #[derive(Default)]
 struct Counting {
@@ -53,6 +53,61 @@ fn a_capture_at_the_sender_has_all_that_it_sent() {
     // Looking on changes nothing.
     config.measure.capture = None;
     assert_eq!(captured, outcome(&config));
+}
+
+/// By flow: bytes that passed, packets dropped; of all, the times in the queue, ns.
+#[derive(Default)]
+struct Fates {
+    flows: [(u64, u64); 2],
+    packets: u64,
+    queued_ns: u128,
+}
+
+impl Observer for Fates {
+    fn fate(&mut self, flow: usize, fate: &Fate) {
+        match fate {
+            Fate::Passed(passage) => {
+                self.flows[flow].0 += u64::from(passage.size_bytes);
+                self.packets += 1;
+                self.queued_ns += passage.queueing_delay().as_nanos();
+            }
+            Fate::Dropped { size_bytes, .. } => {
+                assert!(*size_bytes >= 52);
+                self.flows[flow].1 += 1;
+            }
+        }
+    }
+}
+
+#[test]
+fn what_becomes_of_packets_on_an_edge_adds_up_to_its_outcome() {
+    let mut network = Dumbbell::new(10, 20, 5.0)
+        .native(Native::Reno)
+        .native(Native::Cubic);
+    network.loss_per_mille = 1;
+    let mut config = network.config(1);
+    // What is under way in the end left the bottleneck, and did not come out.
+    config.flows[0].stop = Some(Time::from_millis(4_000));
+    config.flows[1].stop = Some(Time::from_millis(4_000));
+    config.measure.watch = Some(EdgeId(BOTTLENECK as u32));
+    let mut fates = Fates::default();
+    let watched = run(&config, plane(&[]), &mut fates).unwrap();
+    let edge = &watched.edges[BOTTLENECK];
+    let [reno, cubic] = fates.flows;
+    assert!(
+        reno.0 > 1_000_000 && cubic.0 > 1_000_000,
+        "{reno:?} {cubic:?}"
+    );
+    assert_eq!(
+        (reno.0 + cubic.0, fates.packets),
+        (edge.bytes, edge.packets)
+    );
+    assert!(edge.lost > 0 && edge.dropped > 0, "{edge:?}");
+    assert_eq!(reno.1 + cubic.1, edge.lost + edge.dropped);
+    let mean_us = fates.queued_ns as f64 / 1e3 / fates.packets as f64;
+    assert!((mean_us - edge.queueing_us.mean).abs() < 1e-3);
+    config.measure.watch = None;
+    assert_eq!(watched, outcome(&config));
 }
 
 struct Stopping(u32);

@@ -35,6 +35,7 @@ fn every_problem_is_told_with_where_it_is() {
     config.measure.interval = Some(Duration::ZERO);
     config.measure.from = Time::from_millis(1_000);
     config.measure.capture = Some(NodeId(77));
+    config.measure.watch = Some(EdgeId(78));
     let Err(SimulationError::Config(error)) = run(&config, plane(&["reno"]), &mut ()) else {
         panic!("it ran");
     };
@@ -42,6 +43,7 @@ fn every_problem_is_told_with_where_it_is() {
 measuring begins at 1s, when the simulation has ended
 the interval of samples is 0
 the capture is at node 77, which does not exist
+edge 78 is watched, which does not exist
 outage 1 of the plane is empty, or begins before the one before it ends
 edge `astray`: there is no node 99
 edge `round`: it leads from node 5 to itself
@@ -56,14 +58,14 @@ flow `flow 1`: the plane has no algorithm `vegas`";
     assert_eq!(error.to_string(), expected);
     assert!(
         matches!(
-            error.problems[4],
+            error.problems[5],
             ConfigProblem::Edge {
                 edge: EdgeId(10 | 18),
                 ..
             }
         ),
         "{:?}",
-        error.problems[4]
+        error.problems[5]
     );
 }
 

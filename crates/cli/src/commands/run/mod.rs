@@ -12,12 +12,13 @@ use std::path::{Path, PathBuf};
 
 use fairwater_lab::findings::{Finding, Folder, FolderError};
 use fairwater_lab::report;
-use fairwater_lab::scenario::{self, Scenario, World};
+use fairwater_lab::scenario::{self, Scenario};
 
 use crate::failure::Failure;
 use crate::output;
 use crate::stop::Stop;
 use crate::units;
+use crate::world::On;
 use capture::Capture;
 use surroundings::Beside;
 
@@ -68,31 +69,6 @@ pub(crate) struct Args {
     /// Show no progress
     #[arg(long, short)]
     quiet: bool,
-}
-
-/// Where a scenario runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum On {
-    /// In the simulator
-    Sim,
-    /// On this machine's TCP, over an emulated link
-    Linux,
-}
-
-impl On {
-    fn world(self) -> World {
-        match self {
-            On::Sim => World::Sim,
-            On::Linux => World::Linux,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            On::Sim => "sim",
-            On::Linux => "linux",
-        }
-    }
 }
 
 /// Samples of a run that is alone, if the scenario asks for none.

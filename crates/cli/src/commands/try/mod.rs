@@ -1,6 +1,7 @@
 //! `fairwater try`.
 
 mod contender;
+mod place;
 mod table;
 mod watch;
 
@@ -8,16 +9,22 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use fairwater_lab::{Contender, Experiment, LabError, Results, Traffic, report, run as run_lab};
+use fairwater_algorithms::Choice;
+use fairwater_lab::{
+    Contender, Experiment, LabError, Results, Simulated, Traffic, report, run as run_lab, simulate,
+};
 use fairwater_linux::{Options, SIGNALS, probe};
 use fairwater_net::{LinkSpec, LinkSpecError};
+use fairwater_plane::SignalSet;
 
 use crate::failure::Failure;
 use crate::hosting::{self, Hosting};
 use crate::output;
 use crate::stop::Stop;
 use crate::units::parse_duration;
+use crate::world::On;
 use contender::{Sender, Typed};
+use place::Place;
 use watch::Watch;
 
 const EXAMPLES: &str = "\
@@ -26,10 +33,15 @@ Examples:
   sudo fairwater try cubic --against kernel:cubic --link \"48mbit 20ms 1bdp\" --for 30s --together
   sudo fairwater try reno reno:report=10ms --link \"trace:cell.up 40ms 100pkt loss=0.01%\"
   sudo fairwater try cubic --json | jq '.runs[] | {name, utilisation}'
+  fairwater try cubic --against kernel:cubic --on sim
 
 A link is a capacity (12mbit, or trace:FILE in mahimahi's format), an RTT (20ms), and, as you like,
 a buffer (160pkt, 100kB or 1bdp), loss=0.01% and seed=7. Delays, drops and throughput are measured
-at the bottleneck. A run that the machine disturbed is repeated, and named if it cannot be.";
+at the bottleneck. A run that the machine disturbed is repeated, and named if it cannot be.
+
+Real TCP needs root, and algorithms of this project a kernel with BTF. Elsewhere, or with --on sim,
+the same runs in the simulator, where `kernel:reno` and `kernel:cubic` stand for the kernel's; it
+takes a second, and gives the same numbers each time.";
 
 /// Run algorithms over an emulated link, beside the kernel's own if you like
 #[derive(Debug, clap::Args)]
@@ -50,10 +62,14 @@ pub(crate) struct Args {
     /// Let them share the link, instead of having it alone in turn
     #[arg(long)]
     together: bool,
+    /// Where it runs: `linux`, this machine's TCP, or `sim`, the simulator [default: linux if it
+    /// can]
+    #[arg(long, value_name = "WORLD", hide_possible_values = true)]
+    on: Option<On>,
     /// Send over IPv6
     #[arg(long)]
     ipv6: bool,
-    /// The seed of the link's random loss
+    /// The seed of the link's random loss, and of when flows together start in the simulator
     #[arg(long)]
     seed: Option<u64>,
     /// Send with the lab's own bulk sender instead of iperf3
@@ -82,9 +98,24 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         .cloned()
         .collect();
     let ours = contender::ours(&contenders);
-    let mut experiment = experiment(args, &contenders)?;
-    let plane = hosting::plane("linux", SIGNALS, &ours)?;
+    let link = link(args)?;
     check_report(&args.report)?;
+    let results = match Place::find(args.on, &contenders) {
+        Place::Linux => emulated(args, link, &contenders, &ours)?,
+        Place::Sim { because } => simulated(args, link, &contenders, &ours, because.as_deref())?,
+    };
+    finish(args, &results)
+}
+
+/// On this machine's TCP.
+fn emulated(
+    args: &Args,
+    link: LinkSpec,
+    contenders: &[Typed],
+    ours: &[(String, Choice)],
+) -> Result<Results, Failure> {
+    let mut experiment = experiment(args, link, contenders.iter().map(stand_in).collect());
+    let plane = hosting::plane("linux", SIGNALS, ours)?;
     experiment.check()?;
 
     let stop = Stop::on_signals()?;
@@ -93,7 +124,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     } else {
         probe::probe().require()?;
         let hosting = Hosting::start(plane, Options::default())?;
-        take_names(&mut experiment, &contenders, hosting.names());
+        take_names(&mut experiment, contenders, hosting.names());
         Some(hosting)
     };
     let mut watch = Watch::new(args.quiet);
@@ -105,25 +136,66 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         eprintln!("{notice}");
     }
     stop.check_interrupt()?;
-    finish(args, &results?)
+    Ok(results?)
 }
 
-/// What to run. Algorithms of this project have no kernel name yet: the kernel's Reno, which is
-/// always there, stands for them while the rest is checked.
-fn experiment(args: &Args, contenders: &[Typed]) -> Result<Experiment, Failure> {
+/// In the simulator; real TCP is out of the question for the reason given, or nobody asked for it.
+fn simulated(
+    args: &Args,
+    link: LinkSpec,
+    contenders: &[Typed],
+    ours: &[(String, Choice)],
+    because: Option<&str>,
+) -> Result<Results, Failure> {
+    if args.ipv6 {
+        return Err(place::refusal(&LabError::SimulatedIpv6, because));
+    }
+    let contenders = place::simulated(contenders, ours, because)?;
+    let experiment = experiment(args, link, contenders);
+    if let Some(because) = because {
+        eprintln!("simulating, as real TCP cannot run here: {because} (see `fairwater doctor`)");
+    }
+    let stop = Stop::on_signals()?;
+    let mut watch = Watch::new(args.quiet);
+    let simulated = simulate(
+        &experiment,
+        || hosting::plane("sim", SignalSet::ALL, ours),
+        stop.flag(),
+        &mut |progress| watch.show(progress),
+    );
+    drop(watch);
+    stop.check_interrupt()?;
+    let Simulated { results, notices } = simulated?;
+    for notice in notices {
+        eprintln!("{notice}");
+    }
+    Ok(results)
+}
+
+fn link(args: &Args) -> Result<LinkSpec, Failure> {
     let mut link: LinkSpec = args.link.parse().map_err(|error: LinkSpecError| {
         eprintln!("{error}");
         Failure::Said(2)
     })?;
     link.seed = args.seed.unwrap_or(link.seed);
-    let contender = |typed: &Typed| Contender {
+    Ok(link)
+}
+
+/// The kernel's name of a contender's congestion control. Algorithms of this project have none
+/// yet: the kernel's Reno, which is always there, stands for them while the rest is checked.
+fn stand_in(typed: &Typed) -> Contender {
+    Contender {
         label: typed.label.clone(),
         congestion_control: match &typed.sender {
             Sender::Ours(_) => "reno".to_owned(),
             Sender::Kernel(name) => name.clone(),
         },
-    };
-    Ok(Experiment {
+    }
+}
+
+/// What to run.
+fn experiment<C>(args: &Args, link: LinkSpec, contenders: Vec<Contender<C>>) -> Experiment<C> {
+    Experiment {
         duration: args.duration,
         together: args.together,
         ipv6: args.ipv6,
@@ -133,8 +205,8 @@ fn experiment(args: &Args, contenders: &[Typed]) -> Result<Experiment, Failure> 
             Traffic::Iperf3
         },
         tries: args.tries,
-        ..Experiment::new(link, contenders.iter().map(contender).collect())
-    })
+        ..Experiment::new(link, contenders)
+    }
 }
 
 /// Gives algorithms of this project the names that they were attached under.
@@ -185,6 +257,8 @@ impl From<LabError> for Failure {
             | LabError::TooManyContenders { .. }
             | LabError::Duration { .. }
             | LabError::UnknownCongestionControl { .. }
+            | LabError::SimulatedIpv6
+            | LabError::Simulator(_)
             | LabError::TraceFile { .. }
             | LabError::Trace { .. } => Self::BadInput(error.to_string()),
             LabError::Traffic { .. } | LabError::Part { .. } | LabError::System { .. } => {

@@ -52,7 +52,11 @@ fn heading(results: &Results) -> String {
     } = results;
     let how = if *together { "together" } else { "each alone" };
     let family = if *ipv6 { "IPv6" } else { "IPv4" };
-    format!("{link}, {duration_s} s {how}, {family}, {traffic}, Linux {kernel}")
+    let sent = match (traffic, kernel) {
+        (Some(traffic), Some(kernel)) => format!("{family}, {traffic}, Linux {kernel}"),
+        _ => "simulated".to_owned(),
+    };
+    format!("{link}, {duration_s} s {how}, {sent}")
 }
 
 fn cells(run: &RunResult) -> [String; COLUMNS.len()] {
@@ -65,7 +69,8 @@ fn cells(run: &RunResult) -> [String; COLUMNS.len()] {
         ms(run.queueing_delay_ms.p95),
         format!("{:.3} %", run.loss * 100.0),
         run.retransmissions.to_string(),
-        format!("{:.2} s", run.cpu_seconds),
+        run.cpu_seconds
+            .map_or_else(|| "–".to_owned(), |seconds| format!("{seconds:.2} s")),
     ]
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 use std::io::{self, IsTerminal};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fairwater_lab::{FlowProgress, Progress};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
@@ -16,7 +16,7 @@ const LINE_EVERY: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) enum Watch {
     Quiet,
-    Lines(Lines),
+    Lines(Lines, Instant),
     Bars(Bars),
 }
 
@@ -25,15 +25,15 @@ impl Watch {
         match quiet {
             true => Self::Quiet,
             false if io::stderr().is_terminal() => Self::Bars(Bars::default()),
-            false => Self::Lines(Lines::default()),
+            false => Self::Lines(Lines::default(), Instant::now()),
         }
     }
 
     pub(super) fn show(&mut self, progress: &Progress) {
         match self {
             Self::Quiet => {}
-            Self::Lines(lines) => {
-                if let Some(line) = lines.next(progress) {
+            Self::Lines(lines, since) => {
+                if let Some(line) = lines.next(progress, since.elapsed()) {
                     eprintln!("{line}");
                 }
             }
@@ -52,14 +52,15 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    fn next(&mut self, progress: &Progress) -> Option<String> {
+    /// `now` is real time, in which a simulation is quick.
+    fn next(&mut self, progress: &Progress, now: Duration) -> Option<String> {
         let attempt = (progress.run, progress.attempt);
         let due = match self.last {
-            Some((last, at)) if last == attempt => progress.elapsed >= at + LINE_EVERY,
+            Some((last, at)) if last == attempt => now >= at + LINE_EVERY,
             _ => true,
         };
         due.then(|| {
-            self.last = Some((attempt, progress.elapsed));
+            self.last = Some((attempt, now));
             let mut line = heading(progress);
             for flow in &progress.flows {
                 // Writing to a string cannot fail.
@@ -188,7 +189,8 @@ mod tests {
         let mut shown = Vec::new();
         for run in 0..2 {
             for tenth in 0..=300 {
-                shown.extend(lines.next(&at(run, 1, tenth * 100)));
+                let now = Duration::from_millis(tenth * 100);
+                shown.extend(lines.next(&at(run, 1, tenth * 100), now));
             }
         }
         assert_eq!(shown.len(), 14, "{shown:#?}");
@@ -199,7 +201,7 @@ mod tests {
         );
         assert!(
             lines
-                .next(&at(1, 2, 0))
+                .next(&at(1, 2, 0), Duration::from_secs(31))
                 .is_some_and(|line| line.contains("try 2"))
         );
     }
