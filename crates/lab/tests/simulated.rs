@@ -1,5 +1,7 @@
 //! Experiments in the simulator: the same measures, and the same numbers each time.
 
+#![expect(clippy::expect_used, reason = "a test fails by panicking")]
+
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! What this kernel and this process can do, feature by feature: what `fairwater doctor` prints.
 
-use std::fs;
 use std::path::Path;
+use std::{fs, io};
 
 use libbpf_rs::btf::types::{FuncProto, Ptr, Struct};
 use libbpf_rs::btf::{Btf, ReferencesType};
@@ -58,10 +58,17 @@ impl Probe {
     }
 }
 
+/// Where the kernel has the description of its own types.
+const VMLINUX_BTF: &str = "/sys/kernel/btf/vmlinux";
+
 /// Looks at this kernel and process; loads nothing that stays. About 30 ms.
 #[must_use]
 pub fn probe() -> Probe {
-    let btf = Btf::from_vmlinux();
+    // libbpf would write of its absence to standard error.
+    let btf = match Path::new(VMLINUX_BTF).exists() {
+        true => Btf::from_vmlinux(),
+        false => Err(io::Error::from(io::ErrorKind::NotFound).into()),
+    };
     let ops = btf
         .as_ref()
         .ok()
@@ -89,7 +96,7 @@ pub fn probe() -> Probe {
                 "finding the kernel's own structures",
                 true,
                 match &btf {
-                    Ok(_) => Ok("/sys/kernel/btf/vmlinux".to_owned()),
+                    Ok(_) => Ok(VMLINUX_BTF.to_owned()),
                     Err(_) => Err(no_btf()),
                 },
             ),

@@ -13,7 +13,7 @@ Examples:
   sudo fairwater doctor
   sudo fairwater doctor --json | jq '.features[] | select(.ok | not)'
 
-The exit code is 3 when something is missing that `attach` and `try` cannot do without.";
+The exit code is 3 when something is missing that `attach` cannot do without; `try` simulates then.";
 
 /// Look at what this kernel and this process have of what Fairwater needs
 #[derive(Debug, clap::Args)]

@@ -152,16 +152,21 @@ fn simulated(
     }
     let contenders = place::simulated(contenders, ours, because)?;
     let experiment = experiment(args, link, contenders);
-    if let Some(because) = because {
-        eprintln!("simulating, as real TCP cannot run here: {because} (see `fairwater doctor`)");
-    }
     let stop = Stop::on_signals()?;
     let mut watch = Watch::new(args.quiet);
+    let mut unsaid = because;
     let simulated = simulate(
         &experiment,
         || hosting::plane("sim", SignalSet::ALL, ours),
         stop.flag(),
-        &mut |progress| watch.show(progress),
+        &mut |progress| {
+            if let Some(because) = unsaid.take() {
+                eprintln!(
+                    "simulating, as real TCP cannot run here: {because} (see `fairwater doctor`)"
+                );
+            }
+            watch.show(progress);
+        },
     );
     drop(watch);
     stop.check_interrupt()?;
