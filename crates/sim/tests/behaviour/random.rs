@@ -246,6 +246,7 @@ fn config() -> impl Strategy<Value = Config> {
                     from: Time::ZERO + from,
                     interval: interval.map(|i| i + Duration::from_millis(1)),
                     capture: None,
+                    watch: Some(EdgeId(0)),
                 },
             }
         },
