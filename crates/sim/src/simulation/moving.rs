@@ -46,6 +46,9 @@ impl Simulation<'_> {
     /// Tells what became of packets of connections that are open.
     #[inline]
     fn tell_fates(&mut self) {
+        if self.edges.fates.is_empty() {
+            return;
+        }
         for (parcel, fate) in self.edges.fates.drain(..) {
             if let Some(connection) = self.connections.named(parcel.connection, parcel.generation) {
                 self.observer.fate(connection.flow as usize, &fate);
