@@ -47,7 +47,7 @@ fn results(dir: &Path) -> Vec<(String, Vec<u8>)> {
 #[test]
 fn each_example_runs() {
     let dir = tempfile::tempdir().unwrap();
-    let short: [(&str, &[&str]); 5] = [
+    let short: [(&str, &[&str]); 6] = [
         ("dumbbell.toml", &["--set", "duration=1s"]),
         (
             "incast.toml",
@@ -71,6 +71,10 @@ fn each_example_runs() {
         (
             "requests.toml",
             &["--set", "duration=1s", "--set", "measure.from=0s"],
+        ),
+        (
+            "fidelity.toml",
+            &["--set", "duration=1s", "--set", "rate=12mbit"],
         ),
     ];
     let found = fs::read_dir(scenarios()).unwrap().count();

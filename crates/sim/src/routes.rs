@@ -167,12 +167,19 @@ pub(crate) struct Load {
     pub(crate) least: u64,
 }
 
+impl Load {
+    /// All bytes but one packet's.
+    fn rest(self) -> u64 {
+        self.bytes - self.least
+    }
+}
+
 /// The least time from the first bit's start until the last bit is there, alone on the way: the
-/// propagation, all bytes at the bottleneck, and one packet at each of the other edges. A trace
-/// counts with its mean rate, a schedule with its greatest, and a bucket is full.
+/// propagation, all bytes at the edge that takes longest for them, and one packet at each of the
+/// others. A trace counts with its mean rate, a schedule with its greatest, and a bucket is full.
 pub(crate) fn ideal(config: &Config, way: impl Iterator<Item = u32>, load: Load) -> Duration {
-    let way = Way::new(config, way, load.least);
-    way.fixed + way.rest(load)
+    let way = Way::new(config, way, load);
+    way.fixed + way.rest
 }
 
 /// The same where packets may take any of several ways: the quickest way's, but for the bottleneck,
@@ -185,13 +192,17 @@ pub(crate) fn ideal_of_all<W>(
 where
     W: Iterator<Item = u32>,
 {
-    ways.map(|way| Way::new(config, way, load.least))
+    ways.map(|way| Way::new(config, way, load))
         .reduce(|one, other| Way {
             fixed: one.fixed.min(other.fixed),
+            rest: one.rest.min(other.rest),
             burst: one.burst.saturating_add(other.burst),
             bps: one.bps.saturating_add(other.bps),
         })
-        .map_or(Duration::ZERO, |all| all.fixed + all.rest(load))
+        .map_or(Duration::ZERO, |all| {
+            let rest = load.rest().saturating_sub(all.burst);
+            all.fixed + least_time(rest, all.bps)
+        })
 }
 
 /// The most bytes of an IPv4 packet.
@@ -201,16 +212,19 @@ const MAX_PACKET: u64 = 65_535;
 struct Way {
     /// Propagation, and a packet's transmission at each edge.
     fixed: Duration,
-    /// Bytes that pass the bottleneck's bucket at once.
+    /// All packets but one, at the edge that takes longest for them.
+    rest: Duration,
+    /// Bytes that pass the greatest bucket at once.
     burst: u64,
-    /// The bottleneck's rate; the greatest when there is none.
+    /// The least rate; the greatest when there is none.
     bps: u64,
 }
 
 impl Way {
-    fn new(config: &Config, edges: impl Iterator<Item = u32>, packet: u64) -> Self {
+    fn new(config: &Config, edges: impl Iterator<Item = u32>, load: Load) -> Self {
         let mut way = Self {
             fixed: Duration::ZERO,
+            rest: Duration::ZERO,
             burst: 0,
             bps: u64::MAX,
         };
@@ -225,17 +239,13 @@ impl Way {
             let Some(rate) = link.capacity.nominal_rate() else {
                 continue;
             };
-            way.fixed += least_time(packet.saturating_sub(burst), rate.bps());
+            let time = |bytes: u64| least_time(bytes.saturating_sub(burst), rate.bps());
+            way.fixed += time(load.least);
+            way.rest = way.rest.max(time(load.rest()));
             way.burst = way.burst.max(burst);
             way.bps = way.bps.min(rate.bps());
         }
         way
-    }
-
-    /// All but one packet at the bottleneck.
-    fn rest(&self, load: Load) -> Duration {
-        let bytes = load.bytes - load.least;
-        least_time(bytes.saturating_sub(self.burst), self.bps)
     }
 }
 

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use fairwater_net::Time;
+use fairwater_net::{Capacity, Time};
 use fairwater_sim::{Governor, Native, SizeCdf, Traffic};
 use proptest::prelude::*;
 
-use crate::support::{BOTTLENECK, Dumbbell, outcome};
+use crate::support::{BOTTLENECK, Dumbbell, outcome, rate};
 
 fn reno() -> Governor {
     Governor::Native(Native::Reno)
@@ -33,6 +33,24 @@ fn a_request_alone_takes_its_ideal_time_when_the_window_allows() {
         );
         assert_eq!(flow.delivered_bytes, bytes);
     }
+}
+
+#[test]
+fn what_a_bucket_lets_pass_at_once_takes_the_time_of_the_link_before_it() {
+    let bytes = 10 * 1448;
+    let network = Dumbbell::new(10, 30, 2.0).flow(reno(), Traffic::Bytes(bytes));
+    let mut config = network.config(1);
+    // From the router to the receiver: far slower, but all of it passes as a burst.
+    let after = config.edges.iter_mut().find(|edge| edge.name == "1-3");
+    after.unwrap().link.capacity = Capacity::TokenBucket {
+        rate: rate(1),
+        burst_bytes: 100_000,
+    };
+    let request = outcome(&config).flows[0].requests[0];
+    let least = Duration::from_millis(57);
+    assert!(request.ideal >= least && request.ideal < least + Duration::from_micros(100));
+    assert!(request.took >= request.ideal);
+    assert!(request.took < request.ideal + Duration::from_micros(100));
 }
 
 #[test]
