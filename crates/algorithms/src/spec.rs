@@ -33,7 +33,7 @@ impl Parameter {
     };
     pub(crate) const REPORT: Self = Self {
         key: "report",
-        range: "`rtt`, `ack` or a duration from 100us to 10s",
+        range: "`rtt`, `ack` or a duration from 10us to 10s",
         default: "rtt",
         meaning: "how often flows report",
     };

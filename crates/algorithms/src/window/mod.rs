@@ -15,13 +15,13 @@ pub enum Period {
     /// Once a round trip.
     #[default]
     Rtt,
-    /// Each so many µs, from 100 to 10,000,000.
+    /// Each so many µs, from 10 to 10,000,000: no less than a round trip in a rack (CCP §7.3).
     Micros(u64),
 }
 
 impl Period {
     /// What [`Period::Micros`] may be.
-    pub(crate) const MICROS: std::ops::RangeInclusive<u64> = 100..=10_000_000;
+    pub(crate) const MICROS: std::ops::RangeInclusive<u64> = 10..=10_000_000;
 
     /// The period, µs; 0 where it is not fixed.
     pub(crate) fn micros(self) -> u64 {
@@ -36,7 +36,7 @@ impl Period {
             Self::Micros(us) if !Self::MICROS.contains(&us) => Err(AlgorithmError::OutOfRange {
                 parameter: "report",
                 value: format!("{us} µs"),
-                range: "from 100 µs to 10 s".to_owned(),
+                range: "from 10 µs to 10 s".to_owned(),
             }),
             _ => Ok(()),
         }
