@@ -12,9 +12,14 @@
   const across = (value) =>
     named ? (Number.isInteger(value) ? data.x.ticks[value] ?? "" : "") : value.toFixed(2) + " " + data.x.unit;
 
+  const GAP = 24;
+  const beside = () => (section.clientWidth > 640 ? data.columns : 1);
+  const size = () => ({ width: (section.clientWidth - GAP * (beside() - 1)) / beside(), height: beside() > 1 ? 220 : 260 });
+
   function draw() {
     charts.forEach((chart) => chart.destroy());
     section.replaceChildren();
+    section.style = `display: grid; column-gap: ${GAP}px; grid-template-columns: repeat(${beside()}, minmax(0, 1fr))`;
     const axis = (label, size) => ({
       label, size, labelSize: 22,
       stroke: css("--muted"),
@@ -33,10 +38,11 @@
       note.textContent = plot.note;
       title.append(plot.title + " ", note);
       const place = document.createElement("div");
-      section.append(title, place);
+      const panel = document.createElement("div");
+      panel.append(title, place);
+      section.append(panel);
       const options = {
-        width: section.clientWidth,
-        height: 260,
+        ...size(),
         legend: {
           markers: {
             dash: (_, i) => (i > 0 && plot.lines[i - 1].dashed ? "dashed" : "solid"),
@@ -64,5 +70,8 @@
 
   draw();
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-  addEventListener("resize", () => charts.forEach((chart) => chart.setSize({ width: section.clientWidth, height: 260 })));
+  addEventListener("resize", () => {
+    section.style.gridTemplateColumns = `repeat(${beside()}, minmax(0, 1fr))`;
+    charts.forEach((chart) => chart.setSize(size()));
+  });
 })();

@@ -8,6 +8,7 @@ use fairwater_lab::findings::{
     GroupFinding, Spread, grid, jain,
 };
 use fairwater_lab::report;
+use fairwater_lab::scenario::Picture;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
 
@@ -193,9 +194,46 @@ fn a_grid_is_the_means_of_its_seeds() {
 }
 
 #[test]
+fn a_grid_is_drawn_as_its_scenario_says() {
+    let mut findings = Vec::new();
+    let times = [("10mbit", [100.0, 150.0]), ("20mbit", [40.0, 80.0])];
+    for (rate, times) in times {
+        for (algorithm, fct_us) in ["native:reno", "reno"].into_iter().zip(times) {
+            for period in ["1ms", "2ms"] {
+                let mut found = finding(findings.len(), rate, 1, fct_us);
+                for (name, value) in [("algorithm", algorithm), ("period", period)] {
+                    found.variables.insert(name.to_owned(), value.to_owned());
+                }
+                findings.push(found);
+            }
+        }
+    }
+    let picture = Picture {
+        over: Some("period".to_owned()),
+        panels: vec!["rate".to_owned()],
+        metrics: vec!["Tail completion".to_owned()],
+        baseline: Some(("algorithm".to_owned(), "native:reno".to_owned())),
+    };
+    let page = report::findings(
+        "Grid",
+        &findings,
+        &["rate", "algorithm", "period"],
+        &picture,
+    );
+    let (_, data) = page.split_once("id=\"data\">").expect("data");
+    let (data, _) = data.split_once("</script>").expect("an end");
+    let data: serde_json::Value = serde_json::from_str(data).expect("JSON");
+    insta::with_settings!({snapshot_path => "snapshots", omit_expression => true}, {
+        insta::assert_snapshot!("picture", serde_json::to_string_pretty(&data).expect("text"));
+    });
+    assert!(page.contains("rate 20mbit, algorithm reno, period 2ms</td><td>0.240</td><td>2.000<"));
+    assert!(!page.contains("Utilisation"));
+}
+
+#[test]
 fn reports_are_one_file_with_what_was_found() {
     let one = [finding(0, "10mbit", 1, 100.0)];
-    let run = report::findings("One <run>", &one, &[]);
+    let run = report::findings("One <run>", &one, &[], &Picture::default());
     for shown in [
         "One &lt;run&gt;",
         "<td>cubic</td>",
@@ -209,7 +247,7 @@ fn reports_are_one_file_with_what_was_found() {
         finding(0, "10mbit", 1, 100.0),
         finding(1, "20mbit", 1, 200.0),
     ];
-    let grid = report::findings("Grid", &many, &["rate"]);
+    let grid = report::findings("Grid", &many, &["rate"], &Picture::default());
     for shown in [
         "rate 20mbit",
         "\"Tail completion\"",

@@ -33,7 +33,7 @@ fn bad_scenarios_are_refused_with_everything_that_is_wrong() {
         });
         seen += 1;
     }
-    assert_eq!(seen, 13);
+    assert_eq!(seen, 14);
 }
 
 #[test]
@@ -179,6 +179,53 @@ fn queues_take_what_they_are_not_told_from_their_links() {
     assert_eq!(
         (pie.limit, sfq.limit),
         (Limit::Packets(9), Limit::Packets(9))
+    );
+}
+
+#[test]
+fn values_that_change_together_are_a_table_and_may_name_other_variables() {
+    let text = r#"
+        duration = "1s"
+        dumbbell = { rate = "${link.rate}", rtt = "20ms", buffer = "${link.buffer}" }
+        flow = [{ algorithm = "$algorithm" }]
+        [sweep]
+        link = [{ rate = "12mbit", buffer = "9pkt" }, { rate = "24mbit", buffer = "3kB" }]
+        algorithm = ["native:reno", "reno:report=$period"]
+        period = ["10ms", "20ms"]
+    "#;
+    let scenario = Scenario::parse("pairs.toml", text, World::Sim, &Beside).expect("right");
+    assert_eq!(scenario.len(), 8);
+    let point = scenario.point(7);
+    let named = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    assert_eq!(
+        point.variables,
+        [
+            named("link", "24mbit, 3kB"),
+            named("algorithm", "reno:report=$period"),
+            named("period", "20ms"),
+        ]
+    );
+    let link = &point.config.edges[0].link;
+    assert_eq!(link.capacity.nominal_rate(), Rate::from_bps(24_000_000));
+    assert_eq!(link.queue, QueueConfig::DropTail(Limit::Bytes(3_000)));
+    assert_eq!(
+        scenario.algorithms(),
+        ["reno:report=10ms", "reno:report=20ms"]
+    );
+}
+
+#[test]
+fn texts_do_not_grow_without_bound() {
+    let text = format!(
+        "duration = \"{}\"\ndumbbell = {{ rate = \"1mbit\", rtt = \"20ms\" }}\n\
+         flow = [{{ algorithm = \"cubic\" }}]\nsweep = {{ long = \"{}\" }}",
+        "$long".repeat(1_000),
+        "1".repeat(1_000)
+    );
+    let refused = Scenario::parse("long.toml", &text, World::Sim, &Beside).expect_err("too long");
+    assert!(
+        refused.to_string().contains("more than 65536 bytes"),
+        "{refused}"
     );
 }
 

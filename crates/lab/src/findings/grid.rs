@@ -120,6 +120,8 @@ pub struct Row {
     pub seeds: usize,
     /// For each of the metrics, the mean over the seeds that have it.
     pub means: Vec<Option<f64>>,
+    /// For each of the metrics, the least and the greatest of those seeds.
+    pub ranges: Vec<Option<(f64, f64)>>,
 }
 
 /// The metrics that any finding has.
@@ -140,18 +142,28 @@ pub fn rows(findings: &[Finding], variables: &[&str], metrics: &[Metric]) -> Vec
         let value = |name: &&str| finding.variables.get(*name).cloned().unwrap_or_default();
         variables.iter().map(value).collect()
     };
-    findings
-        .chunk_by(|a, b| a.variables == b.variables)
-        .map(|runs| Row {
+    let row = |runs: &[Finding]| {
+        let found: Vec<Vec<f64>> = metrics
+            .iter()
+            .map(|metric| runs.iter().filter_map(metric.of).collect())
+            .collect();
+        let mean = |found: &Vec<f64>| {
+            (!found.is_empty()).then(|| found.iter().sum::<f64>() / found.len() as f64)
+        };
+        let range = |found: &Vec<f64>| {
+            let least = found.iter().copied().reduce(f64::min)?;
+            let most = found.iter().copied().reduce(f64::max)?;
+            Some((least, most))
+        };
+        Row {
             values: runs.first().map(values).unwrap_or_default(),
             seeds: runs.len(),
-            means: metrics
-                .iter()
-                .map(|metric| {
-                    let found: Vec<f64> = runs.iter().filter_map(metric.of).collect();
-                    (!found.is_empty()).then(|| found.iter().sum::<f64>() / found.len() as f64)
-                })
-                .collect(),
-        })
+            means: found.iter().map(mean).collect(),
+            ranges: found.iter().map(range).collect(),
+        }
+    };
+    findings
+        .chunk_by(|a, b| a.variables == b.variables)
+        .map(row)
         .collect()
 }

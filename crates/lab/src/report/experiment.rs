@@ -12,7 +12,10 @@ use crate::scenario::World;
 /// The report of an experiment, as the text of an HTML file. It refers to no other file and no
 /// other machine.
 pub fn html(results: &Results) -> String {
-    let column = |title, unit| Head { title, unit };
+    let column = |title, unit: &str| Head {
+        title,
+        unit: unit.to_owned(),
+    };
     Page {
         title: title(results),
         parameters: parameters(results),
@@ -145,38 +148,40 @@ fn data(results: &Results) -> Data {
 
     Data {
         x: X::time(results.duration_s, POINTS),
+        columns: 1,
         plots: vec![
             Plot {
-                title: "Congestion window",
-                note: "of the sender",
-                unit: "kB",
+                title: "Congestion window".into(),
+                note: "of the sender".into(),
+                unit: "kB".into(),
                 lines: tcp(|sample| Some(sample.cwnd_bytes() as f64 / 1e3)),
             },
             Plot {
-                title: "Throughput",
-                note: "of IP packets that left the bottleneck",
-                unit: "Mbit/s",
+                title: "Throughput".into(),
+                note: "of IP packets that left the bottleneck".into(),
+                unit: "Mbit/s".into(),
                 lines: link(|interval| Some(interval.throughput_bps / 1e6)),
             },
             Plot {
-                title: "Rates",
+                title: "Rates".into(),
                 note: match results.on {
                     World::Linux => "the kernel’s delivery rate sample and the pacing rate",
                     World::Sim => "of payload delivered in order, and the pacing rate",
-                },
-                unit: "Mbit/s",
+                }
+                .into(),
+                unit: "Mbit/s".into(),
                 lines: rates,
             },
             Plot {
-                title: "RTT",
-                note: "smoothed, of the sender",
-                unit: "ms",
+                title: "RTT".into(),
+                note: "smoothed, of the sender".into(),
+                unit: "ms".into(),
                 lines: tcp(|sample| Some(f64::from(sample.srtt_us) / 1e3)),
             },
             Plot {
-                title: "Queueing delay",
-                note: "mean over packets that left the bottleneck’s queue",
-                unit: "ms",
+                title: "Queueing delay".into(),
+                note: "mean over packets that left the bottleneck’s queue".into(),
+                unit: "ms".into(),
                 lines: link(|interval| interval.queueing_delay_ms),
             },
         ],

@@ -1,5 +1,6 @@
 //! The page of every report.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 use serde::Serialize;
@@ -23,13 +24,15 @@ pub(super) struct Page {
 /// A column's head.
 pub(super) struct Head {
     pub(super) title: &'static str,
-    pub(super) unit: &'static str,
+    pub(super) unit: String,
 }
 
 /// What the script draws.
 #[derive(Serialize)]
 pub(super) struct Data {
     pub(super) x: X,
+    /// How many plots stand beside each other where there is room.
+    pub(super) columns: usize,
     pub(super) plots: Vec<Plot>,
 }
 
@@ -76,9 +79,9 @@ impl X {
 
 #[derive(Serialize)]
 pub(super) struct Plot {
-    pub(super) title: &'static str,
-    pub(super) note: &'static str,
-    pub(super) unit: &'static str,
+    pub(super) title: Cow<'static, str>,
+    pub(super) note: Cow<'static, str>,
+    pub(super) unit: Cow<'static, str>,
     pub(super) lines: Vec<Line>,
 }
 

@@ -1,25 +1,34 @@
-//! The report of a scenario: a run in time, or a grid by its variables.
+//! The report of a scenario: a run in time, here, or a grid by its variables.
 
 use std::fmt::Write;
 
+use super::grid;
 use super::page::{COLOURS, Data, Head, Line, Page, Plot, X, escaped, rounded};
-use crate::findings::grid::{Metric, Row, metrics, rows};
 use crate::findings::{EdgeSample, Finding, FlowSample};
+use crate::scenario::Picture;
 
 /// Lines of a plot at most: as many as there are colours.
 const LINES: usize = COLOURS;
 
 /// The report of what a scenario found out, as the text of an HTML file that refers to no other.
-/// `variables` are those of its sweep.
-pub fn findings(title: &str, findings: &[Finding], variables: &[&str]) -> String {
+/// `variables` are those of its sweep; a grid is drawn as `picture` says.
+pub fn findings(
+    title: &str,
+    findings: &[Finding],
+    variables: &[&str],
+    picture: &Picture,
+) -> String {
     match findings {
         [alone] => run(title, alone),
-        _ => grid(title, findings, variables),
+        _ => grid::html(title, findings, variables, picture),
     }
 }
 
-fn column(title: &'static str, unit: &'static str) -> Head {
-    Head { title, unit }
+pub(super) fn column(title: &'static str, unit: &str) -> Head {
+    Head {
+        title,
+        unit: unit.to_owned(),
+    }
 }
 
 fn run(title: &str, finding: &Finding) -> String {
@@ -107,7 +116,7 @@ fn edges(finding: &Finding) -> String {
 /// Notices of a report at most.
 const NOTICES: usize = 20;
 
-fn notices<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> String {
+pub(super) fn notices<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> String {
     let all = findings.into_iter().flat_map(|finding| &finding.notices);
     all.take(NOTICES)
         .map(|notice| format!("<p class=\"disturbed\">{}</p>\n", escaped(notice)))
@@ -156,146 +165,39 @@ fn in_time(finding: &Finding) -> Data {
     };
     let plots = vec![
         Plot {
-            title: "Congestion window",
-            note: "of each sender",
-            unit: "kB",
+            title: "Congestion window".into(),
+            note: "of each sender".into(),
+            unit: "kB".into(),
             lines: of_flows(|sample| Some(sample.cwnd_bytes as f64 / 1e3)),
         },
         Plot {
-            title: "Throughput",
-            note: "of each flow",
-            unit: "Mbit/s",
+            title: "Throughput".into(),
+            note: "of each flow".into(),
+            unit: "Mbit/s".into(),
             lines: of_flows(|sample| Some(sample.throughput_bps / 1e6)),
         },
         Plot {
-            title: "RTT",
-            note: "smoothed, of each sender",
-            unit: "ms",
+            title: "RTT".into(),
+            note: "smoothed, of each sender".into(),
+            unit: "ms".into(),
             lines: of_flows(|sample| (sample.srtt_us > 0).then(|| sample.srtt_us as f64 / 1e3)),
         },
         Plot {
-            title: "Queueing delay",
-            note: "mean over packets that left each link’s queue",
-            unit: "ms",
+            title: "Queueing delay".into(),
+            note: "mean over packets that left each link’s queue".into(),
+            unit: "ms".into(),
             lines: of_edges(|sample| sample.queueing_us.map(|us| us / 1e3)),
         },
         Plot {
-            title: "Drops",
-            note: "at each link, in an interval",
-            unit: "packets",
+            title: "Drops".into(),
+            note: "at each link, in an interval".into(),
+            unit: "packets".into(),
             lines: of_edges(|sample| Some(sample.dropped as f64)),
         },
     ];
     Data {
         x: X::time(end_s, POINTS),
+        columns: 1,
         plots,
     }
-}
-
-fn grid(title: &str, findings: &[Finding], variables: &[&str]) -> String {
-    let metrics = metrics(findings);
-    let all = rows(findings, variables, &metrics);
-    let across = across(&all, variables);
-    let mut table = String::new();
-    for row in &all {
-        let names = variables.iter().zip(&row.values);
-        let named: Vec<_> = names
-            .map(|(name, value)| format!("{name} {value}"))
-            .collect();
-        // Writing to a string does not fail.
-        let _ = write!(table, "<tr><td>{}</td>", escaped(&named.join(", ")));
-        for mean in &row.means {
-            let shown = mean.map_or("–".to_owned(), |mean| format!("{mean:.3}"));
-            let _ = write!(table, "<td>{shown}</td>");
-        }
-        table.push_str("</tr>\n");
-    }
-    let mut head = vec![column("Point", "")];
-    head.extend(
-        metrics
-            .iter()
-            .map(|metric| column(metric.title, metric.unit)),
-    );
-    let seeds = all.iter().map(|row| row.seeds).max().unwrap_or(0);
-    let world = findings
-        .first()
-        .map_or("", |finding| finding.world.as_str());
-    Page {
-        title: title.to_owned(),
-        parameters: format!("{} points on {world}, means of {seeds} seeds", all.len()),
-        head,
-        rows: table,
-        below: notices(findings),
-        notes: "Each value is the mean over the seeds of its point.",
-        data: Data {
-            x: X::names(
-                variables.get(across).copied().unwrap_or("point"),
-                ticks(&all, across),
-            ),
-            plots: plots(&all, &metrics, across, variables),
-        },
-    }
-    .html()
-}
-
-/// Which variable plots are drawn over: that with the most values.
-fn across(rows: &[Row], variables: &[&str]) -> usize {
-    let count = |index: &usize| ticks(rows, *index).len();
-    (0..variables.len()).rev().max_by_key(count).unwrap_or(0)
-}
-
-/// The values of a variable, in the order of the file.
-fn ticks(rows: &[Row], variable: usize) -> Vec<String> {
-    let mut ticks = Vec::new();
-    for value in rows.iter().filter_map(|row| row.values.get(variable)) {
-        if !ticks.contains(value) {
-            ticks.push(value.clone());
-        }
-    }
-    ticks
-}
-
-/// A plot of each metric: a line for each combination of the other variables.
-fn plots(rows: &[Row], metrics: &[Metric], across: usize, variables: &[&str]) -> Vec<Plot> {
-    let ticks = ticks(rows, across);
-    let others = |row: &Row| -> String {
-        let named = variables.iter().zip(&row.values).enumerate();
-        let others = named.filter(|(index, _)| *index != across);
-        let texts: Vec<_> = others.map(|(_, (_, value))| value.clone()).collect();
-        texts.join(", ")
-    };
-    let mut labels: Vec<String> = Vec::new();
-    for row in rows {
-        let label = others(row);
-        if !labels.contains(&label) {
-            labels.push(label);
-        }
-    }
-    let plot = |(index, metric): (usize, &Metric)| {
-        let line = |(run, label): (usize, &String)| {
-            let at = |tick: &String| {
-                let found = rows
-                    .iter()
-                    .find(|row| row.values.get(across) == Some(tick) && others(row) == *label)?;
-                found.means.get(index).copied().flatten().map(rounded)
-            };
-            Line {
-                label: if label.is_empty() {
-                    metric.title.to_owned()
-                } else {
-                    label.clone()
-                },
-                run,
-                dashed: run >= COLOURS,
-                values: ticks.iter().map(at).collect(),
-            }
-        };
-        Plot {
-            title: metric.title,
-            note: metric.note,
-            unit: metric.unit,
-            lines: labels.iter().enumerate().map(line).collect(),
-        }
-    };
-    metrics.iter().enumerate().map(plot).collect()
 }

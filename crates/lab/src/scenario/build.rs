@@ -31,8 +31,8 @@ pub(super) fn point(
     reading: &Reading<'_>,
 ) -> Point {
     let (variables, seed) = sweep.at(index);
-    let root = substituted(root, &variables, used, reading);
     let before = reading.sink.said();
+    let root = substituted(root, &variables, used, reading);
     let mut config = Config {
         seed,
         duration: Duration::ZERO,
@@ -45,7 +45,7 @@ pub(super) fn point(
     let mut network = Network::default();
     let mut flows = Flows::default();
     if let Some(mut fields) = Fields::of("a scenario", &root, reading.sink) {
-        for read_before in ["sweep", "seed", "seeds", "title"] {
+        for read_before in ["sweep", "seed", "seeds", "title", "report"] {
             fields.node(read_before);
         }
         let duration_node = fields.node("duration");
@@ -80,10 +80,7 @@ pub(super) fn point(
         index,
         variables: variables
             .iter()
-            .map(|variable| {
-                let text = variable.value.plain();
-                (variable.name.to_owned(), text.unwrap_or_default())
-            })
+            .map(|variable| (variable.name.to_owned(), variable.value.label()))
             .collect(),
         config,
         groups: flows.groups,
@@ -128,7 +125,7 @@ fn place(root: &Node, name: &str) -> Range<usize> {
     .map_or(0..0, |(key, _)| key.span.clone())
 }
 
-/// Everything but the sweep itself with its variables' values.
+/// Everything but the sweep itself, and the report on it, with its variables' values.
 fn substituted(
     root: &Node,
     variables: &[super::tree::Variable<'_>],
@@ -140,7 +137,7 @@ fn substituted(
     };
     let entries = entries
         .iter()
-        .filter(|(key, _)| key.name != "sweep")
+        .filter(|(key, _)| !matches!(key.name.as_str(), "sweep" | "report"))
         .map(|(key, node)| (key.clone(), node.with(variables, used, reading.sink)))
         .collect();
     Node {

@@ -128,7 +128,7 @@ pub(super) fn refuse(key: &str, node: &Node, wrong: Wrong, sink: &Sink) {
 }
 
 /// `a`, `b` and `c`.
-fn listed(names: &[&str]) -> String {
+pub(super) fn listed(names: &[&str]) -> String {
     let quoted: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
     match quoted.split_last() {
         Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),

@@ -38,6 +38,7 @@ mod fields;
 mod files;
 mod flow;
 mod network;
+mod picture;
 mod quantity;
 mod queue;
 mod setting;
@@ -57,6 +58,7 @@ use diagnostic::Sink;
 pub use diagnostic::{Diagnostic, Diagnostics};
 use files::Files;
 pub use files::Surroundings;
+pub use picture::Picture;
 pub use setting::{SettingError, set, set_seed};
 use sweep::Sweep;
 use tree::Node;
@@ -83,6 +85,7 @@ pub struct Scenario {
     source: String,
     root: Node,
     sweep: Sweep,
+    picture: Picture,
     files: Files,
 }
 
@@ -165,6 +168,7 @@ impl Scenario {
         // What could not be parsed would only be missed again.
         let parsed = sink.said() == 0;
         let sweep = Sweep::read(&root, &sink);
+        let mut picture = Picture::default();
         if parsed {
             let reading = Reading {
                 sink: &sink,
@@ -172,6 +176,9 @@ impl Scenario {
                 surroundings,
                 world,
             };
+            if let Some(node) = root.entry("report") {
+                picture = picture::read(node, &sweep, &reading);
+            }
             check(&root, &sweep, &reading);
         }
         sink.finish(file_name, read)?;
@@ -179,6 +186,7 @@ impl Scenario {
             source: source.to_owned(),
             root,
             sweep,
+            picture,
             files,
         })
     }
@@ -192,13 +200,16 @@ impl Scenario {
     /// Its `title`, if it has one.
     #[must_use]
     pub fn title(&self) -> Option<&str> {
-        let tree::Value::Table(entries) = &self.root.value else {
-            return None;
-        };
-        entries.iter().find_map(|(key, node)| match &node.value {
-            tree::Value::Text(text) if key.name == "title" => Some(text.as_str()),
+        match &self.root.entry("title")?.value {
+            tree::Value::Text(text) => Some(text),
             _ => None,
-        })
+        }
+    }
+
+    /// How its report is drawn.
+    #[must_use]
+    pub fn picture(&self) -> &Picture {
+        &self.picture
     }
 
     /// The texts of the files that it names, by name.

@@ -66,6 +66,14 @@ impl Sweep {
         self.variables.iter().map(|(key, _)| key.name.as_str())
     }
 
+    /// The values of a variable, as results name them.
+    pub(super) fn labels(&self, variable: &str) -> Vec<String> {
+        let found = self.variables.iter().find(|(key, _)| key.name == variable);
+        found.map_or_else(Vec::new, |(_, values)| {
+            values.iter().map(Node::label).collect()
+        })
+    }
+
     /// That no variable was used yet.
     pub(super) fn unused(&self) -> Vec<bool> {
         vec![false; self.variables.len()]
@@ -125,10 +133,6 @@ fn variables(node: &Node, sink: &Sink) -> Vec<(Key, Vec<Node>)> {
             values.push(Node::no_value(node.span.clone()));
         }
         for (index, value) in values.iter().enumerate() {
-            if matches!(value.plain(), Some(text) if text.contains('$')) {
-                let message = "a variable's value cannot have a variable in it";
-                sink.push(Diagnostic::new(value.span.clone(), message));
-            }
             if values[..index]
                 .iter()
                 .any(|before| before.value == value.value)

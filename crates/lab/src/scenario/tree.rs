@@ -37,6 +37,9 @@ pub(super) struct Key {
 /// How deeply tables and lists may lie in one another.
 const MAX_DEPTH: usize = 12;
 
+/// The most bytes of a text with its variables' values in it.
+const MAX_TEXT: usize = 1 << 16;
+
 /// Reads TOML; syntax errors go to the sink, and what could be read is returned.
 pub(super) fn parse(source: &str, sink: &Sink) -> Node {
     let (table, errors) = DeTable::parse_recoverable(source);
@@ -107,7 +110,16 @@ impl Node {
         }
     }
 
-    /// Its value as text: how results name it, and what goes into a longer text.
+    /// What a table has at a key.
+    pub(super) fn entry(&self, name: &str) -> Option<&Node> {
+        let Value::Table(entries) = &self.value else {
+            return None;
+        };
+        let found = entries.iter().find(|(key, _)| key.name == name);
+        found.map(|(_, node)| node)
+    }
+
+    /// Its value as text: what goes into a longer text.
     pub(super) fn plain(&self) -> Option<String> {
         match &self.value {
             Value::Text(text) => Some(text.clone()),
@@ -118,26 +130,46 @@ impl Node {
         }
     }
 
+    /// How results name it: its text, or those of what is in it, in the order of the file.
+    pub(super) fn label(&self) -> String {
+        let joined = |mut nodes: Vec<&Node>| {
+            nodes.sort_by_key(|node| node.span.start);
+            let texts: Vec<_> = nodes.iter().map(|node| node.label()).collect();
+            texts.join(", ")
+        };
+        match &self.value {
+            Value::Array(items) => joined(items.iter().collect()),
+            Value::Table(entries) => joined(entries.iter().map(|(_, node)| node).collect()),
+            _ => self.plain().unwrap_or_default(),
+        }
+    }
+
     /// The tree with variables in the place of their names. A text that is `$name` becomes the
     /// variable's value, whatever it is, at its place in the sweep; `$name` or `${name}` within a
-    /// longer text becomes its text; `$$` is a dollar.
+    /// longer text becomes its text; `${name.key}` is what a table has at a key; `$$` is a dollar.
+    /// A value may itself name variables whose values name none.
     pub(super) fn with(&self, variables: &[Variable<'_>], used: &mut [bool], sink: &Sink) -> Node {
+        self.substituted(variables, used, sink, true)
+    }
+
+    fn substituted(
+        &self,
+        variables: &[Variable<'_>],
+        used: &mut [bool],
+        sink: &Sink,
+        outermost: bool,
+    ) -> Node {
+        let mut within = |node: &Node| node.substituted(variables, used, sink, outermost);
         let value = match &self.value {
             Value::Text(text) if text.contains('$') => {
-                return self.expanded(text, variables, used, sink);
+                let find = |name: &str| self.stands_for(name, variables, used, sink, outermost);
+                return self.expanded(text, find, sink);
             }
-            Value::Array(items) => Value::Array(
-                items
-                    .iter()
-                    .map(|n| n.with(variables, used, sink))
-                    .collect(),
-            ),
-            Value::Table(entries) => Value::Table(
-                entries
-                    .iter()
-                    .map(|(key, node)| (key.clone(), node.with(variables, used, sink)))
-                    .collect(),
-            ),
+            Value::Array(items) => Value::Array(items.iter().map(within).collect()),
+            Value::Table(entries) => {
+                let entry = |(key, node): &(Key, Node)| (key.clone(), within(node));
+                Value::Table(entries.iter().map(entry).collect())
+            }
             other => other.clone(),
         };
         Node {
@@ -146,36 +178,75 @@ impl Node {
         }
     }
 
-    fn expanded(
+    /// The value of `name` or `name.key`, which this text names.
+    fn stands_for(
         &self,
-        text: &str,
+        reference: &str,
         variables: &[Variable<'_>],
         used: &mut [bool],
         sink: &Sink,
+        outermost: bool,
     ) -> Node {
-        let mut find = |name: &str| {
-            let found = variables.iter().position(|variable| variable.name == name);
-            if let Some(used) = found.and_then(|index| used.get_mut(index)) {
-                *used = true;
+        let nothing = |message: String, near: Option<String>| {
+            let mut diagnostic = Diagnostic::new(self.span.clone(), message);
+            if let Some(near) = near {
+                diagnostic = diagnostic.help(format!("did you mean `{near}`?"));
             }
-            if found.is_none() {
-                let message = format!("no variable of `[sweep]` is called `{name}`");
-                let known = variables.iter().map(|variable| variable.name);
-                let mut diagnostic = Diagnostic::new(self.span.clone(), message);
-                if let Some(near) = nearest(name, known) {
-                    diagnostic = diagnostic.help(format!("did you mean `${near}`?"));
-                }
-                sink.push(diagnostic);
-            }
-            found.map(|index| variables[index].value)
+            sink.push(diagnostic);
+            Node::no_value(self.span.clone())
         };
-        if let Some(name) = text.strip_prefix('$')
-            && name_length(name) == name.len()
-            && !name.is_empty()
+        let (name, key) = match reference.split_once('.') {
+            Some((name, key)) => (name, Some(key)),
+            None => (reference, None),
+        };
+        let Some(index) = variables.iter().position(|variable| variable.name == name) else {
+            let message = format!("no variable of `[sweep]` is called `{name}`");
+            let known = variables.iter().map(|variable| variable.name);
+            return nothing(message, nearest(name, known).map(|near| format!("${near}")));
+        };
+        if let Some(used) = used.get_mut(index) {
+            *used = true;
+        }
+        let mut value = variables[index].value;
+        if !outermost && value.names_variables() {
+            let message =
+                format!("`{name}` names variables itself, so no other variable can name it");
+            return nothing(message, None);
+        }
+        if let Some(key) = key
+            && !value.is_unknown()
         {
-            return find(name)
-                .cloned()
-                .unwrap_or_else(|| Node::no_value(self.span.clone()));
+            let Value::Table(entries) = &value.value else {
+                let message = format!("`${name}` is {}, which has no `{key}`", value.kind());
+                return nothing(message, None);
+            };
+            let Some(found) = value.entry(key) else {
+                let message = format!("a value of `{name}` has no `{key}`");
+                let known = entries.iter().map(|(known, _)| known.name.as_str());
+                let near = nearest(key, known).map(|near| format!("${{{name}.{near}}}"));
+                return nothing(message, near);
+            };
+            value = found;
+        }
+        value.substituted(variables, used, sink, false)
+    }
+
+    fn names_variables(&self) -> bool {
+        match &self.value {
+            Value::Text(text) => text.contains('$'),
+            Value::Array(items) => items.iter().any(Node::names_variables),
+            Value::Table(entries) => entries.iter().any(|(_, node)| node.names_variables()),
+            _ => false,
+        }
+    }
+
+    fn expanded(&self, text: &str, mut find: impl FnMut(&str) -> Node, sink: &Sink) -> Node {
+        if let Some(name) = text.strip_prefix('$') {
+            let braced = name.strip_prefix('{').and_then(|n| n.strip_suffix('}'));
+            let plain = (name_length(name) == name.len() && !name.is_empty()).then_some(name);
+            if let Some(name) = braced.filter(|n| !n.contains('}')).or(plain) {
+                return find(name);
+            }
         }
         let mut expanded = String::new();
         let mut rest = text;
@@ -191,11 +262,9 @@ impl Node {
                 None => after.split_at(name_length(after)),
             };
             rest = after;
-            let Some(value) = find(name) else {
-                return Node::no_value(self.span.clone());
-            };
+            let value = find(name);
             if value.is_unknown() {
-                return value.clone();
+                return value;
             }
             let Some(plain) = value.plain() else {
                 let message = format!("`${name}` is {}, which is no part of a text", value.kind());
@@ -203,6 +272,11 @@ impl Node {
                 return Node::no_value(self.span.clone());
             };
             expanded.push_str(&plain);
+            if expanded.len() > MAX_TEXT {
+                let message = format!("with its variables, this has more than {MAX_TEXT} bytes");
+                sink.push(Diagnostic::new(self.span.clone(), message));
+                return Node::no_value(self.span.clone());
+            }
         }
         expanded.push_str(rest);
         Node {

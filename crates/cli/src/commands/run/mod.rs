@@ -189,7 +189,7 @@ fn finish(
         str::to_owned,
     );
     let shown = report.display().to_string();
-    let page = report::findings(&title, findings, &variables);
+    let page = report::findings(&title, findings, &variables, scenario.picture());
     fs::write(report, page).map_err(Failure::io(shown.clone()))?;
     eprintln!("Results: {}", folder.file("").display());
     eprintln!("Report with plots: {shown}");
