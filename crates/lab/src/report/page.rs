@@ -8,6 +8,9 @@ use serde::Serialize;
 /// Colours of lines, in the style sheet and the script.
 pub(super) const COLOURS: usize = 8;
 
+/// A table with more rows is folded up at first.
+const LONG: usize = 24;
+
 /// What a page shows.
 pub(super) struct Page {
     pub(super) title: String,
@@ -100,6 +103,7 @@ impl Page {
         let values = [
             ("title", escaped(&self.title)),
             ("parameters", escaped(&self.parameters)),
+            ("open", if self.is_long() { "" } else { " open" }.to_owned()),
             ("head", self.head()),
             ("rows", self.rows.clone()),
             ("below", self.below.clone()),
@@ -128,6 +132,11 @@ impl Page {
         }
         page.push_str(rest);
         page
+    }
+
+    /// Whether the plots would be far below all rows.
+    fn is_long(&self) -> bool {
+        self.rows.matches("<tr>").count() > LONG
     }
 
     fn head(&self) -> String {
