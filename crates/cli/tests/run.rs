@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use etherparse::{NetSlice, SlicedPacket, TransportSlice};
+use etherparse::{NetSlice, SlicedPacket, TcpOptionElement, TransportSlice};
 
 fn scenarios() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios")
@@ -190,13 +190,20 @@ fn a_capture_has_every_packet_with_right_checksums() {
     run(
         dir.path(),
         "dumbbell.toml",
-        &["--set", "duration=1s", "--pcap", "sender=sender.pcap"],
+        &[
+            "--set",
+            "duration=1s",
+            "--set",
+            "tcp.ecn=classic",
+            "--pcap",
+            "sender=sender.pcap",
+        ],
     );
     let bytes = fs::read(dir.path().join("sender.pcap")).unwrap();
     let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
     // Nanoseconds, raw IP.
     assert_eq!((word(0), word(20)), (0xa1b2_3c4d, 101));
-    let (mut at, mut before, mut data, mut acks) = (24, (0, 0), 0, 0);
+    let (mut at, mut before, mut data, mut acks, mut syns) = (24, (0, 0), 0, 0, 0);
     while at < bytes.len() {
         let when = (word(at), word(at + 4));
         assert!(when >= before && when.1 < 1_000_000_000);
@@ -214,12 +221,26 @@ fn a_capture_has_every_packet_with_right_checksums() {
         assert_eq!(header.header_checksum, header.calc_header_checksum());
         let sum = tcp.to_header().calc_checksum_ipv4(&header, tcp.payload());
         assert_eq!(sum.unwrap(), tcp.checksum());
+        if tcp.syn() {
+            let options: Vec<_> = tcp.options_iterator().map(Result::unwrap).collect();
+            // Timestamps take 12 of the 1460 bytes from each segment; 16.8 MB are 65535 times 2⁹.
+            for said in [
+                TcpOptionElement::MaximumSegmentSize(1460),
+                TcpOptionElement::WindowScale(9),
+                TcpOptionElement::SelectiveAcknowledgementPermitted,
+            ] {
+                assert!(options.contains(&said), "{said:?}: {options:?}");
+            }
+            assert_eq!((tcp.ece(), tcp.cwr()), (true, !tcp.ack()));
+            syns += 1;
+        }
         if tcp.payload().is_empty() {
             acks += 1;
         } else {
             data += 1;
         }
     }
+    assert_eq!(syns, 4);
     assert!(
         data > 1000 && acks > 500,
         "{data} packets, {acks} acknowledgements"

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use etherparse::{IpNumber, Ipv4Header, TcpHeader, TcpOptionElement};
 use fairwater_lab::scenario::{Scenario, World};
 use fairwater_net::{Ecn, Time};
-use fairwater_sim::{Captured, NodeId};
+use fairwater_sim::{Captured, Ecn as Agreed, FlowConfig, NodeId, TcpConfig};
 
 use crate::failure::Failure;
 
@@ -46,7 +46,8 @@ impl Capture {
         }
     }
 
-    pub(super) fn begin(&self) -> Result<Recorder, Failure> {
+    /// Begins the file of a run with these flows.
+    pub(super) fn begin(&self, flows: &[FlowConfig]) -> Result<Recorder, Failure> {
         let shown = self.file.display().to_string();
         let begun = File::create(&self.file).and_then(|file| {
             let mut out = BufWriter::new(file);
@@ -56,6 +57,7 @@ impl Capture {
         Ok(Recorder {
             out: begun.map_err(Failure::io(shown.clone()))?,
             shown,
+            ends: flows.iter().map(|flow| Ends::of(&flow.tcp)).collect(),
             failed: None,
         })
     }
@@ -80,16 +82,50 @@ fn file_header() -> [u8; 24] {
 pub(super) struct Recorder {
     out: BufWriter<File>,
     shown: String,
+    /// By flow.
+    ends: Vec<Ends>,
     failed: Option<io::Error>,
+}
+
+/// What the ends of a connection agree upon by their SYNs.
+#[derive(Debug, Clone, Copy, Default)]
+struct Ends {
+    /// The MSS option, which counts no TCP options (RFC 6691 §2).
+    mss: u16,
+    /// The shift of the receive window (RFC 7323 §2).
+    window_scale: u8,
+    sack: bool,
+    ecn: Agreed,
+}
+
+/// Bytes of the timestamps option and what aligns it.
+const TIMESTAMP_BYTES: u32 = 12;
+
+/// The greatest shift of the receive window (RFC 7323 §2.3).
+const MAX_WINDOW_SCALE: u8 = 14;
+
+impl Ends {
+    fn of(tcp: &TcpConfig) -> Self {
+        let fits = |scale: &u8| tcp.receive_window >> scale <= u64::from(u16::MAX);
+        Self {
+            mss: u16::try_from(tcp.mss.saturating_add(TIMESTAMP_BYTES)).unwrap_or(u16::MAX),
+            window_scale: (0..MAX_WINDOW_SCALE).find(fits).unwrap_or(MAX_WINDOW_SCALE),
+            sack: tcp.sack,
+            ecn: tcp.ecn,
+        }
+    }
 }
 
 impl Recorder {
     pub(super) fn record(&mut self, packet: &Captured<'_>) {
         if self.failed.is_none() {
-            let written = headers(packet).map_err(io::Error::other).and_then(|bytes| {
-                self.out
-                    .write_all(&framed(packet.at, packet.size_bytes, &bytes))
-            });
+            let ends = self.ends.get(packet.flow).copied().unwrap_or_default();
+            let written = headers(packet, ends)
+                .map_err(io::Error::other)
+                .and_then(|bytes| {
+                    self.out
+                        .write_all(&framed(packet.at, packet.size_bytes, &bytes))
+                });
             self.failed = written.err();
         }
     }
@@ -125,7 +161,7 @@ const FIRST_PORT: u64 = 10_000;
 
 /// The IP and TCP headers of a packet, whose payload is nothing but its length. A connection's
 /// sequence numbers are its stream's offsets, from 1 on behind the SYN.
-fn headers(packet: &Captured<'_>) -> Result<Vec<u8>, String> {
+fn headers(packet: &Captured<'_>, ends: Ends) -> Result<Vec<u8>, String> {
     let segment = packet.segment;
     let flow = u32::try_from(packet.flow).unwrap_or(u32::MAX);
     let sender = (0x0a00_0000 | (flow & 0x00ff_ffff)).to_be_bytes();
@@ -150,13 +186,20 @@ fn headers(packet: &Captured<'_>) -> Result<Vec<u8>, String> {
     if !packet.to_receiver {
         tcp.ack = true;
         tcp.acknowledgment_number = wire(segment.ack.wrapping_add(1));
-        // Scaled by 2⁷, as the window scale of most stacks.
-        tcp.window_size = u16::try_from(segment.window >> 7).unwrap_or(u16::MAX);
+        // RFC 7323 §2.2: a SYN's window is not scaled.
+        let scale = if opens { 0 } else { ends.window_scale };
+        tcp.window_size = u16::try_from(segment.window >> scale).unwrap_or(u16::MAX);
     } else if !opens {
         tcp.ack = true;
         tcp.acknowledgment_number = 1;
     }
     tcp.psh = segment.len > 0;
+    if opens {
+        offer_ecn(&mut tcp, packet.to_receiver, ends.ecn);
+    } else if ends.ecn == Agreed::Accurate {
+        // What a sender would say of marked acknowledgements is not simulated.
+        count_marks(&mut tcp, segment.ce_packets);
+    }
     let blocks: Vec<(u32, u32)> = segment
         .sack
         .iter()
@@ -176,8 +219,11 @@ fn headers(packet: &Captured<'_>) -> Result<Vec<u8>, String> {
         },
     ];
     if opens {
-        options.push(TcpOptionElement::SelectiveAcknowledgementPermitted);
-        options.push(TcpOptionElement::WindowScale(7));
+        options.push(TcpOptionElement::MaximumSegmentSize(ends.mss));
+        options.push(TcpOptionElement::WindowScale(ends.window_scale));
+        if ends.sack {
+            options.push(TcpOptionElement::SelectiveAcknowledgementPermitted);
+        }
     }
     if let Some((first, rest)) = blocks.split_first() {
         let rest = [rest.first().copied(), rest.get(1).copied(), None];
@@ -205,4 +251,23 @@ fn headers(packet: &Captured<'_>) -> Result<Vec<u8>, String> {
     tcp.write(&mut bytes).map_err(|error| error.to_string())?;
     bytes.extend(payload);
     Ok(bytes)
+}
+
+/// The flags by which SYNs agree on ECN: RFC 3168 §6.1.1, which RFC 8257 takes as it is, and
+/// RFC 9768 §3.1.1.
+fn offer_ecn(tcp: &mut TcpHeader, offers: bool, ecn: Agreed) {
+    (tcp.ns, tcp.cwr, tcp.ece) = match (ecn, offers) {
+        (Agreed::Off, _) => (false, false, false),
+        (Agreed::Classic | Agreed::Dctcp, true) => (false, true, true),
+        (Agreed::Classic | Agreed::Dctcp, false) => (false, false, true),
+        (Agreed::Accurate, true) => (true, true, true),
+        // The SYN came without a mark.
+        (Agreed::Accurate, false) => (false, true, false),
+    };
+}
+
+/// The ACE field (RFC 9768 §3.2): the last three bits of how many packets came marked, from 5 on.
+fn count_marks(tcp: &mut TcpHeader, marked: u64) {
+    let ace = marked.wrapping_add(5);
+    (tcp.ns, tcp.cwr, tcp.ece) = (ace & 4 != 0, ace & 2 != 0, ace & 1 != 0);
 }

@@ -120,7 +120,7 @@ fn one(job: &Job<'_>, point: &Point) -> Result<Option<Finding>, Failure> {
     let mut watcher = Watcher {
         stop: job.stop,
         recorder: match job.capture {
-            Some(capture) => Some(capture.begin()?),
+            Some(capture) => Some(capture.begin(&point.config.flows)?),
             None => None,
         },
     };
