@@ -98,7 +98,8 @@ fn each_algorithm_alone_at_each_loss_buffer_and_round_trip() {
     }
 }
 
-/// Two flows for 20 s over 40 ms, the second 777 ms behind; the last 15 s count.
+/// Two flows for 20 s over 40 ms, the second 777 ms behind; the last 15 s count. Who has more is of
+/// this one phase: see the limits in docs/simulator.md.
 fn together(first: &Governor, second: &Governor) -> Outcome {
     let network = Dumbbell::new(MBIT, 40, 20.0)
         .flow(first.clone(), Traffic::Bulk)
