@@ -215,7 +215,7 @@ pub enum SizeProblem {
 pub const MAX_FLOWS: usize = 1 << 20;
 
 /// The most payload of an IPv4 packet beside headers.
-const MAX_MSS: u32 = 65_535 - crate::packet::HEADERS;
+const MAX_MSS: u32 = 65_535 - crate::tcp::HEADERS;
 
 impl Config {
     /// Finds everything that is wrong, but for the names of algorithms, which a plane knows.
@@ -247,10 +247,8 @@ impl Config {
     }
 
     fn problems(&self) -> Vec<ConfigProblem> {
-        let mut problems: Vec<_> = self
-            .general_problems()
-            .map(ConfigProblem::General)
-            .collect();
+        let general = self.general_problems().into_iter();
+        let mut problems: Vec<_> = general.map(ConfigProblem::General).collect();
         for (edge, index) in self.edges.iter().zip(0..) {
             let mut add = |problem| {
                 problems.push(ConfigProblem::Edge {
@@ -282,7 +280,7 @@ impl Config {
         problems
     }
 
-    fn general_problems(&self) -> impl Iterator<Item = GeneralProblem> {
+    fn general_problems(&self) -> Vec<GeneralProblem> {
         let end = Time::ZERO + self.duration;
         let measure = &self.measure;
         let outages = &self.plane.outages;
@@ -329,8 +327,7 @@ impl Config {
                 .map(GeneralProblem::WatchesNothing),
         )
         .chain((0..outages.len()).filter(wrong).map(GeneralProblem::Outage))
-        .collect::<Vec<_>>()
-        .into_iter()
+        .collect()
     }
 
     fn check_way(&self, flow: &FlowConfig, finder: &mut Finder<'_>, found: &mut Vec<FlowProblem>) {
@@ -480,8 +477,18 @@ fn check_flow(flow: &FlowConfig, found: &mut Vec<FlowProblem>) {
         );
     }
     check_tcp(&flow.tcp, &mut require);
-    if let Traffic::Requests { sizes, .. } = &flow.traffic {
-        found.extend(sizes.problems().into_iter().map(FlowProblem::Sizes));
+    if let Traffic::Requests { sizes, load } = &flow.traffic {
+        let problems = sizes.problems();
+        let gap_s = sizes.mean() / load;
+        // Virtual time would stand still, or have no next arrival.
+        if problems.is_empty() && *load > 0.0 && !(1e-9..f64::INFINITY).contains(&gap_s) {
+            found.push(FlowProblem::Value {
+                what: "the mean time between requests, the sizes' mean by the load,",
+                value: format!("{gap_s} s"),
+                expected: "expected at least 1 ns, and finite",
+            });
+        }
+        found.extend(problems.into_iter().map(FlowProblem::Sizes));
     }
 }
 

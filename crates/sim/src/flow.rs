@@ -7,9 +7,10 @@ use fairwater_net::Time;
 use crate::connection::{Connection, Totals};
 use crate::events::Alarm;
 use crate::measure::Distribution;
-use crate::packet::{HEADERS, spread};
+use crate::packet::spread;
 use crate::plane_link::Host;
 use crate::routes::{Hop, Load, Routes, Ways, ideal, ideal_of_all};
+use crate::tcp::HEADERS;
 use crate::traffic::Source;
 use crate::{Balancing, Config, FlowConfig, FlowOutcome, Path, Request, Sample};
 
@@ -64,7 +65,7 @@ impl Flow {
         Self {
             source,
             alarm: Alarm::default(),
-            handshake: one_way(&forward) + one_way(&reverse),
+            handshake: one_way(&forward).saturating_add(one_way(&reverse)),
             forward,
             reverse,
             balancing: match &flow.path {
@@ -125,21 +126,21 @@ impl Flow {
         let segments = bytes.div_ceil(mss);
         let headers = u64::from(HEADERS);
         let load = Load {
-            bytes: bytes + segments * headers,
-            least: headers + bytes - (segments - 1) * mss,
+            bytes: bytes.saturating_add(segments.saturating_mul(headers)),
+            least: headers + (bytes - (segments - 1) * mss),
         };
         let wait = if handshake {
             self.handshake
         } else {
             Duration::ZERO
         };
-        wait + match self.balancing {
+        wait.saturating_add(match self.balancing {
             Balancing::PerFlow => quickest(config, &self.forward, routes, load),
             Balancing::PerPacket => {
                 let ways = self.forward.0.iter().map(|way| routes.edges(*way));
                 ideal_of_all(config, ways, load)
             }
-        }
+        })
     }
 
     /// The time that an answer without data takes back, alone in the network.

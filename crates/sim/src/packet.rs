@@ -3,10 +3,7 @@
 use fairwater_net::{Ecn, Packet};
 
 use crate::routes::Hop;
-use crate::tcp::Segment;
-
-/// Bytes of headers on each packet: IPv4's 20, TCP's 20, and 12 of timestamps, as Linux sends.
-pub(crate) const HEADERS: u32 = 52;
+use crate::tcp::{HEADERS, Segment};
 
 /// Bytes of options that only SYNs have: the maximum segment size, SACK permitted, window scaling,
 /// and padding.

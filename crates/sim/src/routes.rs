@@ -179,7 +179,7 @@ impl Load {
 /// others. A trace counts with its mean rate, a schedule with its greatest, and a bucket is full.
 pub(crate) fn ideal(config: &Config, way: impl Iterator<Item = u32>, load: Load) -> Duration {
     let way = Way::new(config, way, load);
-    way.fixed + way.rest
+    way.fixed.saturating_add(way.rest)
 }
 
 /// The same where packets may take any of several ways: the quickest way's, but for the bottleneck,
@@ -201,7 +201,7 @@ where
         })
         .map_or(Duration::ZERO, |all| {
             let rest = load.rest().saturating_sub(all.burst);
-            all.fixed + least_time(rest, all.bps)
+            all.fixed.saturating_add(least_time(rest, all.bps))
         })
 }
 
@@ -230,7 +230,7 @@ impl Way {
         };
         for edge in edges {
             let link = &config.edges[edge as usize].link;
-            way.fixed += link.delay;
+            way.fixed = way.fixed.saturating_add(link.delay);
             let burst = match link.capacity {
                 // A packet larger than the bucket passes when that is full.
                 Capacity::TokenBucket { burst_bytes, .. } => burst_bytes.max(MAX_PACKET),
@@ -240,7 +240,7 @@ impl Way {
                 continue;
             };
             let time = |bytes: u64| least_time(bytes.saturating_sub(burst), rate.bps());
-            way.fixed += time(load.least);
+            way.fixed = way.fixed.saturating_add(time(load.least));
             way.rest = way.rest.max(time(load.rest()));
             way.burst = way.burst.max(burst);
             way.bps = way.bps.min(rate.bps());

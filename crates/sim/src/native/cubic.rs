@@ -43,10 +43,6 @@ impl Cubic {
         }
     }
 
-    pub(super) fn ssthresh(&self) -> u64 {
-        self.reduction.ssthresh
-    }
-
     /// cwnd, segments.
     pub(super) fn on_invocation(&mut self, invocation: &Invocation) -> u64 {
         let now = invocation.now_ns;

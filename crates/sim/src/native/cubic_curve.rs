@@ -93,7 +93,7 @@ impl Epoch {
         if self.reno > cwnd {
             per = per.min(cwnd / (self.reno - cwnd));
         }
-        // No more than one segment for two (RFC 9438 §4.4 bounds the target at 1.5 × cwnd).
+        // No more than one segment for two (RFC 9438 §4.2 bounds the target at 1.5 × cwnd).
         per.max(2)
     }
 }

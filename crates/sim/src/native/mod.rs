@@ -43,15 +43,4 @@ impl NativeGovernor {
         };
         Controls { cwnd, rate: 0 }
     }
-
-    /// Slow start threshold, bytes; `None` before the first reduction, and where there is none.
-    #[must_use]
-    pub fn ssthresh(&self, mss: u32) -> Option<u64> {
-        let packets = match &self.0 {
-            Kind::Reno(reno) => reno.ssthresh(),
-            Kind::Cubic(cubic) => cubic.ssthresh(),
-            Kind::Constant(_) => u64::MAX,
-        };
-        (packets != u64::MAX).then(|| packets.saturating_mul(u64::from(mss)))
-    }
 }

@@ -3,7 +3,7 @@
 use crate::tcp::{Cause, Invocation, State};
 
 /// RFC 5681 §3.1: no threshold, before the first reduction.
-pub(super) const INFINITE: u64 = u64::MAX;
+const INFINITE: u64 = u64::MAX;
 
 /// The response to congestion, in segments: ssthresh, and proportional rate reduction (RFC 6937).
 #[derive(Debug, Clone)]

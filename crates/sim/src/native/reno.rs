@@ -17,10 +17,6 @@ impl Reno {
         }
     }
 
-    pub(super) fn ssthresh(&self) -> u64 {
-        self.reduction.ssthresh
-    }
-
     /// cwnd, segments.
     pub(super) fn on_invocation(&mut self, invocation: &Invocation) -> u64 {
         // RFC 5681 §3.1 (eq. 4), of cwnd rather than FlightSize, as Linux has it.

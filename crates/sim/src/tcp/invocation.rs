@@ -78,10 +78,6 @@ pub struct Invocation {
     pub cwnd_limited: bool,
     /// The most segments that were out in this round trip.
     pub max_packets_out: u64,
-    /// Smoothed RTT, µs; 0 before the first sample.
-    pub srtt_us: u64,
-    /// The least RTT of the connection, µs; [`u64::MAX`] before the first sample.
-    pub min_rtt_us: u64,
     /// The RTT sample of this ACK, ns.
     pub rtt_ns: Option<u64>,
     /// Segments are spaced rather than sent as cwnd lets them.

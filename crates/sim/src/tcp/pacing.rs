@@ -1,7 +1,7 @@
 //! When the next segment may leave.
 
-/// Bytes of headers that a segment has on the wire: IPv4, TCP, and the timestamp option.
-const HEADERS: u64 = 52;
+use super::HEADERS;
+
 /// The first segments of a connection are not paced, as in Linux: the initial window is a burst.
 const UNPACED: u64 = 10;
 
@@ -45,7 +45,7 @@ impl Pacer {
             self.free_at = self.free_at.max(now);
             return;
         }
-        let takes = (payload + HEADERS).saturating_mul(1_000_000_000) / rate;
+        let takes = (payload + u64::from(HEADERS)).saturating_mul(1_000_000_000) / rate;
         let credit = now.saturating_sub(self.free_at).min(takes / 2);
         self.free_at = now.max(self.free_at).saturating_add(takes - credit);
     }

@@ -22,7 +22,6 @@ pub(super) struct Rtt {
     /// The round trip ends when this offset is acknowledged.
     round_end: u64,
     min: u64,
-    latest: u64,
 }
 
 impl Rtt {
@@ -36,7 +35,6 @@ impl Rtt {
             variation4: 0,
             round_end: 0,
             min: u64::MAX,
-            latest: 0,
         }
     }
 
@@ -53,12 +51,6 @@ impl Rtt {
     /// A time that a segment took to be acknowledged, ns, which may be the least.
     pub(super) fn observe(&mut self, rtt: u64) {
         self.min = self.min.min(rtt.max(1));
-        self.latest = rtt;
-    }
-
-    /// The latest that was observed, ns; `None` before the first.
-    pub(super) fn latest(&self) -> Option<u64> {
-        (self.min != u64::MAX).then_some(self.latest)
     }
 
     /// A sample, ns, when everything before `acked` is acknowledged and `next` is sent next.

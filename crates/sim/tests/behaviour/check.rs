@@ -8,7 +8,7 @@ use fairwater_sim::{
     Traffic, run,
 };
 
-use crate::support::{Dumbbell, edge, link, plane, way};
+use crate::support::{Dumbbell, edge, link, outcome, plane, way};
 
 #[test]
 fn every_problem_is_told_with_where_it_is() {
@@ -60,7 +60,7 @@ flow `flow 1`: the plane has no algorithm `vegas`";
         matches!(
             error.problems[5],
             ConfigProblem::Edge {
-                edge: EdgeId(10 | 18),
+                edge: EdgeId(18),
                 ..
             }
         ),
@@ -96,6 +96,48 @@ fn packets_that_take_no_time_are_refused() {
     assert!(text.contains("take no time"), "{text}");
     config.edges[1].link.delay = Duration::from_nanos(1);
     assert_eq!(config.check(), Ok(()));
+}
+
+#[test]
+fn requests_that_come_all_at_once_are_refused() {
+    let check = |bytes, load| {
+        let sizes = SizeCdf {
+            points: vec![(bytes, 1.0)],
+        };
+        let sizes = sizes.into();
+        let requests = Traffic::Requests { sizes, load };
+        Dumbbell::new(10, 20, 1.0)
+            .flow(Governor::Native(Native::Reno), requests)
+            .config(1)
+            .check()
+    };
+    for (bytes, load) in [(0.0, 1e6), (1_000.0, f64::MAX), (1_000.0, 5e-324)] {
+        let text = check(bytes, load).unwrap_err().to_string();
+        assert!(text.contains("the mean time between requests"), "{text}");
+    }
+    assert_eq!(check(1_000.0, 1e6), Ok(()));
+}
+
+#[test]
+fn what_takes_longer_than_time_itself_does_no_harm() {
+    for balancing in [Balancing::PerFlow, Balancing::PerPacket] {
+        let mut config = Dumbbell::new(10, 20, 0.5)
+            .flow(Governor::Native(Native::Reno), Traffic::Bytes(u64::MAX))
+            .config(1);
+        config.flows[0].path = Path::Along {
+            forward: vec![way(&[2, 0, 4])],
+            reverse: vec![way(&[5, 1, 3])],
+            balancing,
+        };
+        let near = outcome(&config);
+        assert!(near.flows[0].delivered_bytes > 100_000);
+        assert_eq!(near.flows[0].unfinished, 1);
+        for edge in &mut config.edges {
+            edge.link.delay = Duration::MAX;
+        }
+        config.flows[0].tcp.handshake = false;
+        assert_eq!(outcome(&config).flows[0].delivered_bytes, 0);
+    }
 }
 
 #[test]

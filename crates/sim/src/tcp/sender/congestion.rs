@@ -52,7 +52,7 @@ struct Undo {
 }
 
 impl Sender {
-    /// A new segment or one sent again, as far as the episode is concerned.
+    /// A segment was sent again.
     pub(super) fn note_resend(&mut self, now: u64) {
         if self.episode.first_resend_at == 0 {
             self.episode.first_resend_at = now.max(1);
@@ -93,7 +93,7 @@ impl Sender {
             retransmissions: self.scoreboard.resent(),
         });
         self.episode.state = State::Recovery;
-        self.timers_without_probe();
+        self.cancel_probe();
     }
 
     /// RFC 3168 §6.1.2: an echo reduces cwnd once in a window of data.

@@ -217,12 +217,6 @@ impl Sender {
             sent_packets: self.counters.segments,
             cwnd_limited: self.usage.limited,
             max_packets_out: self.usage.max_out,
-            srtt_us: self.rtt.smoothed() / 1_000,
-            min_rtt_us: if self.rtt.min() == u64::MAX {
-                u64::MAX
-            } else {
-                self.rtt.min() / 1_000
-            },
             rtt_ns: event.rtt_ns,
             paced: self.current_rate() > 0,
             acked: self.acked,
@@ -343,12 +337,6 @@ impl Sender {
         self.written
     }
 
-    /// Bytes written and never sent.
-    #[must_use]
-    pub fn unsent(&self) -> u64 {
-        self.written.saturating_sub(self.next)
-    }
-
     /// Segments sent and neither acknowledged nor declared lost (RFC 6675 §4's pipe), in full
     /// segments' bytes.
     #[must_use]
@@ -373,19 +361,6 @@ impl Sender {
     #[must_use]
     pub fn srtt_us(&self) -> u64 {
         self.rtt.smoothed() / 1_000
-    }
-
-    /// The latest RTT that an ACK measured; `None` before the first.
-    #[must_use]
-    pub fn latest_rtt(&self) -> Option<Duration> {
-        self.rtt.latest().map(Duration::from_nanos)
-    }
-
-    /// The least RTT of the connection; `None` before the first.
-    #[must_use]
-    pub fn min_rtt(&self) -> Option<Duration> {
-        let min = self.rtt.min();
-        (min != u64::MAX).then(|| Duration::from_nanos(min))
     }
 
     /// The retransmission timeout as it is now, backed off or not (RFC 6298).

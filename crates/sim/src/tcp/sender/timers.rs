@@ -100,7 +100,7 @@ impl Sender {
         self.timers.retransmit.is_some()
     }
 
-    pub(super) fn timers_without_probe(&mut self) {
+    pub(super) fn cancel_probe(&mut self) {
         self.timers.probe = None;
     }
 
