@@ -5,49 +5,23 @@
 //! cargo run --release -p fairwater-algorithms --example plane_memory
 //! ```
 
-#![expect(unsafe_code, reason = "an allocator that counts")]
 #![expect(clippy::print_stdout, reason = "what it is for")]
 
-use std::alloc::{GlobalAlloc, Layout, System};
+#[path = "../../datapath/examples/memory/counting.rs"]
+mod counting;
+
 use std::error::Error;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fairwater_algorithms::by_spec;
 use fairwater_plane::serve::{Config, PeerId, Service};
 use fairwater_plane::{FlowId, FlowInfo, Plane, SignalSet};
 use fairwater_proto::{Dialect, Hello, Inexpressible, ToDatapath, ToPlane};
 
+use counting::allocated;
+
 const PEERS: u32 = 10;
 const FLOWS: u32 = 100_000;
 const REPORTS: u64 = 4;
-
-struct Counting;
-
-static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
-
-/// What the system's allocator takes for a request: 8 bytes of its own, in steps of 16.
-const fn taken(size: usize) -> usize {
-    let with_header = (size + 8).next_multiple_of(16);
-    if with_header < 32 { 32 } else { with_header }
-}
-
-// SAFETY: the system's allocator does it; this counts.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATED.fetch_add(taken(layout.size()), Ordering::Relaxed);
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        ALLOCATED.fetch_sub(taken(layout.size()), Ordering::Relaxed);
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
 
 fn main() -> Result<(), Box<dyn Error>> {
     for name in ["reno", "cubic"] {
@@ -63,7 +37,7 @@ fn per_flow(name: &str) -> Result<usize, Box<dyn Error>> {
     let algorithm = by_spec(name)?;
     let mut plane = Plane::new("served", SignalSet::ALL);
     plane.add(|programs| algorithm.build(programs))?;
-    let before = ALLOCATED.load(Ordering::Relaxed);
+    let before = allocated();
 
     let mut service = Service::new(plane, Config::default());
     let mut peers = Vec::new();
@@ -121,7 +95,7 @@ fn per_flow(name: &str) -> Result<usize, Box<dyn Error>> {
         drain(&mut service);
     }
 
-    let allocated = ALLOCATED.load(Ordering::Relaxed) - before;
+    let allocated = allocated() - before;
     let [hosted] = service.plane().algorithms() else {
         return Err("not one algorithm".into());
     };

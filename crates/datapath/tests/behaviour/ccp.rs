@@ -117,6 +117,16 @@ impl Agent {
         (agent, flow)
     }
 
+    /// Half the silence that is borne has passed, and the agent has been asked for a sign of life.
+    fn probed() -> (Self, FlowId) {
+        let (mut agent, flow) = Self::running();
+        agent.ack(flow);
+        agent.drain();
+        agent.wait(SILENCE_US / 2);
+        agent.drain();
+        (agent, flow)
+    }
+
     fn ack(&mut self, flow: FlowId) -> Option<u64> {
         self.now_us += 10;
         let controls = self.datapath.invoke(flow, &ack(self.now_us, 0)).unwrap();
@@ -238,11 +248,7 @@ fn an_agent_that_answers_a_probe_keeps_its_flows() {
 
 #[test]
 fn an_agent_that_restarted_is_found_out_by_the_probe_and_told_of_its_flows() {
-    let (mut agent, flow) = Agent::running();
-    agent.ack(flow);
-    agent.drain();
-    agent.wait(SILENCE_US / 2);
-    agent.drain();
+    let (mut agent, flow) = Agent::probed();
     // It does not know the datapath: it installs its programs, then answers.
     agent.install(1, 70_000);
     assert_eq!(
@@ -261,11 +267,7 @@ fn an_agent_that_restarted_is_found_out_by_the_probe_and_told_of_its_flows() {
 
 #[test]
 fn an_agent_that_answers_nothing_is_silent_until_it_speaks() {
-    let (mut agent, flow) = Agent::running();
-    agent.ack(flow);
-    agent.drain();
-    agent.wait(SILENCE_US / 2);
-    agent.drain();
+    let (mut agent, flow) = Agent::probed();
     agent.ack(flow);
     assert_eq!(agent.state(flow), FlowState::Running);
     agent.drain();
@@ -286,11 +288,7 @@ fn an_agent_that_answers_nothing_is_silent_until_it_speaks() {
 
 #[test]
 fn an_install_that_is_refused_is_no_sign_of_a_restart_nor_of_life() {
-    let (mut agent, flow) = Agent::running();
-    agent.ack(flow);
-    agent.drain();
-    agent.wait(SILENCE_US / 2);
-    agent.drain();
+    let (mut agent, flow) = Agent::probed();
     agent.install_badly();
     assert_eq!(agent.drain(), Vec::<String>::new());
     agent.ack(flow);
@@ -308,11 +306,7 @@ fn an_install_that_is_refused_is_no_sign_of_a_restart_nor_of_life() {
 
 #[test]
 fn an_install_that_is_refused_does_not_hide_the_restart_that_the_next_shows() {
-    let (mut agent, flow) = Agent::running();
-    agent.ack(flow);
-    agent.drain();
-    agent.wait(SILENCE_US / 2);
-    agent.drain();
+    let (mut agent, flow) = Agent::probed();
     agent.install_badly();
     agent.install(1, 70_000);
     assert_eq!(agent.datapath.statistics().restarts, 1);

@@ -93,7 +93,8 @@ impl RedConfig {
     pub fn weight(&self) -> f64 {
         let avpkt = f64::from(self.avpkt_bytes.max(1));
         let min_packets = self.min_bytes as f64 / avpkt;
-        let least = u32::try_from(1 + self.min_bytes / u64::from(self.avpkt_bytes.max(1)));
+        let min = self.min_bytes / u64::from(self.avpkt_bytes.max(1));
+        let least = u32::try_from(min.saturating_add(1));
         let burst = self.burst_packets.max(least.unwrap_or(u32::MAX));
         let mut weight = 0.5;
         for _ in 1..31 {

@@ -272,7 +272,7 @@ proptest! {
 }
 
 #[test]
-fn the_longest_times_and_least_numbers_harm_nobody() {
+fn the_longest_times_and_extreme_numbers_harm_nobody() {
     let never = CoDelConfig {
         limit: Limit::Unlimited,
         target: Duration::ZERO,
@@ -318,6 +318,13 @@ fn the_longest_times_and_least_numbers_harm_nobody() {
             avpkt_bytes: 0,
             burst_packets: 0,
             ..RedConfig::with_limit(0, rate(1))
+        }),
+        QueueConfig::Red(RedConfig {
+            min_bytes: u64::MAX,
+            max_bytes: u64::MAX,
+            avpkt_bytes: 0,
+            burst_packets: u32::MAX,
+            ..RedConfig::with_limit(u64::MAX, rate(1))
         }),
     ];
     for config in configs {

@@ -8,9 +8,9 @@ use fairwater_lang::{Program, VarId};
 pub(super) const APPENDED: usize = 3;
 
 /// What a flow is switched to when it is withdrawn: libccp has no fallback of its own for a flow
-/// whose agent is there. RFC 5681 §3.1: the loss window of one segment after a timeout, then growth by
-/// one segment a window; and a cut in half at a loss, at most once in 100 ms, which stands for the
-/// RTT of §3.2. It reports nothing. [`SEGMENT`] is the flow's MSS once it is known.
+/// whose agent is there. RFC 5681 §3.1: the loss window of one segment after a timeout, then growth
+/// by one segment a window; and a cut in half at a loss, at most once in 100 ms, which stands for
+/// the RTT of §3.2. It reports nothing. [`SEGMENT`] is the flow's MSS once it is known.
 pub(super) const FALLBACK: &str = "
 (def (segment 1460))
 (when Flow.was_timeout

@@ -5,51 +5,24 @@
 //! cargo run --release -p fairwater-datapath --example memory
 //! ```
 
-#![expect(unsafe_code, reason = "an allocator that counts")]
 #![expect(clippy::print_stdout, reason = "what it is for")]
 
-use std::alloc::{GlobalAlloc, Layout, System};
+mod counting;
+
 use std::error::Error;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fairwater_datapath::{Config, Datapath, Signal};
 use fairwater_lang::{binary, compile};
 use fairwater_proto::{Dialect, FlowInfo, ToDatapath, Updates, Welcome};
 
+use counting::allocated;
+
 const FLOWS: u32 = 100_000;
 
-struct Counting;
-
-static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
-
-/// What the system's allocator takes for a request: 8 bytes of its own, in steps of 16.
-const fn taken(size: usize) -> usize {
-    let with_header = (size + 8).next_multiple_of(16);
-    if with_header < 32 { 32 } else { with_header }
-}
-
-// SAFETY: the system's allocator does it; this counts.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATED.fetch_add(taken(layout.size()), Ordering::Relaxed);
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        ALLOCATED.fetch_sub(taken(layout.size()), Ordering::Relaxed);
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
-
 fn main() -> Result<(), Box<dyn Error>> {
-    let source = include_str!("../../exec/benches/programs/bbr.ccp");
+    let source = include_str!("../../../exec/benches/programs/bbr.ccp");
     let program = compile("bbr.ccp", source)?.program;
-    let before = ALLOCATED.load(Ordering::Relaxed);
+    let before = allocated();
 
     let mut datapath = Datapath::new(Config::default());
     let plane = datapath.add_peer(Dialect::Own, 0);
@@ -99,7 +72,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     while datapath.poll_transmit(1 << 14).is_some() {}
 
-    let allocated = ALLOCATED.load(Ordering::Relaxed) - before;
+    let allocated = allocated() - before;
     let variables = program.variables.len();
     println!(
         "{FLOWS} flows, {variables} variables each: {} bytes a flow",
