@@ -8,6 +8,7 @@ mod commands;
 mod failure;
 mod hosting;
 mod output;
+mod report_page;
 mod stop;
 mod units;
 mod world;

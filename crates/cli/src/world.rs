@@ -18,11 +18,4 @@ impl On {
             On::Linux => World::Linux,
         }
     }
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            On::Sim => "sim",
-            On::Linux => "linux",
-        }
-    }
 }

@@ -112,7 +112,16 @@ fn a_folder_goes_on_with_its_own_scenario_and_no_other() {
             .to_string()
             .contains("`cell.trace`")
     );
+    again
+        .finish(&[finding(3, "10mbit", 7, 100.0)], &[])
+        .expect("tables");
     Folder::open(&path, "sim", "a = 1\nb = 2\n", files, true).expect("afresh");
+    let left: Vec<_> = fs::read_dir(&path).expect("a folder").flatten().collect();
+    assert_eq!(
+        left.len(),
+        2,
+        "what it is made from, and no points: {left:?}"
+    );
     assert_eq!(
         fs::read_dir(path.join("points")).expect("a folder").count(),
         0

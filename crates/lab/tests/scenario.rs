@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use fairwater_lab::scenario::{self, Scenario, World};
 use fairwater_net::{Limit, LinkSpec, LossConfig, Probability, QueueConfig, Rate, Time};
-use fairwater_sim::{Config, Ecn, EdgeId, NodeId, Path, Traffic};
+use fairwater_sim::{Config, Ecn, EdgeId, Path, Traffic};
 use proptest::prelude::*;
 use support::Beside;
 
@@ -402,7 +402,8 @@ fn everything_at_once_is_right() {
         config.plane.outages,
         [(Time::from_millis(500), Time::from_millis(700))]
     );
-    assert_eq!(config.measure.capture, Some(NodeId(4)));
+    assert_eq!(config.measure.from, Time::from_millis(100));
+    assert_eq!(config.measure.interval, Some(Duration::from_millis(10)));
 }
 
 proptest! {

@@ -10,13 +10,16 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::Finding;
-use super::tables::tables;
+use super::tables::{TABLES, tables};
 
 /// What the results in a folder were made from.
 const ORIGIN: &str = "origin.json";
 
 /// Where the points' files are.
 const POINTS: &str = "points";
+
+/// All findings, a line each.
+const LINES: &str = "results.jsonl";
 
 /// A folder of results that belong together.
 #[derive(Debug)]
@@ -124,14 +127,12 @@ impl Folder {
     /// Removes what was found before, so that nothing of it stays beside what comes.
     fn clear(&self) -> Result<(), FolderError> {
         let points = self.path.join(POINTS);
-        match fs::remove_dir_all(&points) {
-            Ok(()) => Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(source) => Err(FolderError::Io {
-                path: points,
-                source,
-            }),
+        gone(fs::remove_dir_all(&points), &points)?;
+        for name in std::iter::once(LINES).chain(TABLES) {
+            let file = self.file(name);
+            gone(fs::remove_file(&file), &file)?;
         }
+        Ok(())
     }
 
     /// How many points' results are in the folder at `path`; 0 where there is none.
@@ -187,13 +188,13 @@ impl Folder {
         findings: &[Finding],
         variables: &[&str],
     ) -> Result<Vec<&'static str>, FolderError> {
-        let lines = self.file("results.jsonl");
+        let lines = self.file(LINES);
         let mut text = Vec::new();
         for finding in findings {
             text.extend(to_json(&finding.summary(), &lines)?);
         }
         write_whole(&lines, &text)?;
-        let mut names = vec!["results.jsonl"];
+        let mut names = vec![LINES];
         for (name, table) in tables(findings, variables) {
             let path = self.file(name);
             let mut bytes = Vec::new();
@@ -260,6 +261,14 @@ fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), FolderError> {
     written
         .and_then(|()| fs::rename(&part, path))
         .map_err(io_error(path))
+}
+
+/// What is removed may not have been there.
+fn gone(removed: io::Result<()>, path: &Path) -> Result<(), FolderError> {
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other.map_err(io_error(path)),
+    }
 }
 
 fn io_error(path: &Path) -> impl FnOnce(io::Error) -> FolderError {

@@ -86,7 +86,7 @@ pub const METRICS: [Metric; 12] = [
     },
     Metric {
         title: "Completion p99",
-        note: "99th percentile of all requests",
+        note: "99th percentile of each flow table’s requests, their mean",
         unit: "ms",
         of: |finding| finding.of_requests(|class| class.fct_us.p99.unwrap_or(0.0) / 1e3),
     },
@@ -105,7 +105,7 @@ pub const METRICS: [Metric; 12] = [
     },
     Metric {
         title: "Slowdown p99",
-        note: "99th percentile of completion over the least possible",
+        note: "99th percentile of completion over the least possible, the mean of flow tables",
         unit: "",
         of: |finding| finding.of_requests(|class| class.slowdown.p99.unwrap_or(0.0)),
     },

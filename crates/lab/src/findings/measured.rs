@@ -4,23 +4,18 @@ use super::{
     EdgeFinding, EdgeSample, Finding, FlowFinding, FlowSample, GroupFinding, Spread, jain,
 };
 use crate::results::{Percentiles, Results, RunResult};
-use crate::scenario::Point;
+use crate::scenario::{Point, World};
 
 impl Finding {
     /// What a run of a point on real TCP found out: `results` has a run for each flow.
     #[must_use]
     pub fn of_experiment(point: &Point, results: &Results) -> Self {
-        let group_of = |flow: usize| {
-            let groups = point.groups.iter();
-            let mut found = groups.enumerate().filter(|(_, g)| g.flows.contains(&flow));
-            found.next().map_or(0, |(index, _)| index)
-        };
         let sampled = point.config.measure.interval.is_some();
         let flows: Vec<FlowFinding> = results
             .runs
             .iter()
             .enumerate()
-            .map(|(index, run)| flow(run, group_of(index), sampled))
+            .map(|(index, run)| flow(run, point.group_of(index), sampled))
             .collect();
         let throughputs: Vec<f64> = flows.iter().map(|flow| flow.throughput_bps).collect();
         let groups = point.groups.iter().map(|group| {
@@ -51,7 +46,7 @@ impl Finding {
             point: point.index,
             variables: point.variables.iter().cloned().collect(),
             seed: point.config.seed,
-            world: "linux".to_owned(),
+            world: World::Linux.name().to_owned(),
             measured_s: results.duration_s,
             jain: jain(&throughputs),
             groups: groups.collect(),

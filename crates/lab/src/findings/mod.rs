@@ -190,7 +190,8 @@ impl Finding {
         found
     }
 
-    /// Requests of all groups in one class called `all`, by what `of` takes; `None` of no request.
+    /// The mean over the groups of what `of` takes of all their requests, each group as heavy as it
+    /// has requests; `None` of no request.
     #[must_use]
     pub fn of_requests(&self, of: impl Fn(&ClassFinding) -> f64) -> Option<f64> {
         let all = self

@@ -7,7 +7,7 @@ use fairwater_sim::{EdgeOutcome, FlowOutcome, Outcome, Request};
 
 use super::size_class::classes;
 use super::{EdgeFinding, EdgeSample, Finding, FlowFinding, FlowSample, GroupFinding, jain};
-use crate::scenario::Point;
+use crate::scenario::{Point, World};
 
 impl Finding {
     /// What the simulation of a point found out.
@@ -16,11 +16,6 @@ impl Finding {
         let config = &point.config;
         let measured = (Time::ZERO + config.duration).since(config.measure.from);
         let interval = config.measure.interval.unwrap_or(Duration::ZERO);
-        let group_of = |flow: usize| {
-            let groups = point.groups.iter();
-            let mut found = groups.enumerate().filter(|(_, g)| g.flows.contains(&flow));
-            found.next().map_or(0, |(index, _)| index)
-        };
         let flows: Vec<FlowFinding> = config
             .flows
             .iter()
@@ -28,7 +23,7 @@ impl Finding {
             .enumerate()
             .map(|(index, (config, outcome))| FlowFinding {
                 name: config.name.clone(),
-                group: group_of(index),
+                group: point.group_of(index),
                 ..flow(outcome, measured, interval)
             })
             .collect();
@@ -59,7 +54,7 @@ impl Finding {
             point: point.index,
             variables: point.variables.iter().cloned().collect(),
             seed: config.seed,
-            world: "sim".to_owned(),
+            world: World::Sim.name().to_owned(),
             measured_s: measured.as_secs_f64(),
             jain: jain(&throughputs),
             groups: groups.collect(),

@@ -7,24 +7,30 @@ use super::{Finding, Spread};
 /// A row of some table, and the point that it belongs to.
 type Rows<'a, T> = Vec<(&'a Finding, T)>;
 
+/// The files of all tables.
+pub(super) const TABLES: [&str; 6] = [
+    "groups.parquet",
+    "flows.parquet",
+    "edges.parquet",
+    "requests.parquet",
+    "flow_series.parquet",
+    "edge_series.parquet",
+];
+
 /// All tables that have rows, with the names of their files.
 pub(super) fn tables(findings: &[Finding], variables: &[&str]) -> Vec<(&'static str, Table)> {
-    let mut tables = vec![
-        ("groups.parquet", groups(findings, variables)),
-        ("flows.parquet", flows(findings, variables)),
-        ("edges.parquet", edges(findings, variables)),
-    ];
-    let some = |table: Option<Table>, name| table.map(|table| (name, table));
-    tables.extend(some(requests(findings, variables), "requests.parquet"));
-    tables.extend(some(
+    let tables = [
+        Some(groups(findings, variables)),
+        Some(flows(findings, variables)),
+        Some(edges(findings, variables)),
+        requests(findings, variables),
         flow_samples(findings, variables),
-        "flow_series.parquet",
-    ));
-    tables.extend(some(
         edge_samples(findings, variables),
-        "edge_series.parquet",
-    ));
-    tables
+    ];
+    let named = TABLES.into_iter().zip(tables);
+    named
+        .filter_map(|(name, table)| Some((name, table?)))
+        .collect()
 }
 
 /// The columns that say which point a row belongs to.

@@ -45,9 +45,10 @@ pub(super) fn point(
     let mut network = Network::default();
     let mut flows = Flows::default();
     if let Some(mut fields) = Fields::of("a scenario", &root, reading.sink) {
-        for read_before in ["sweep", "seed", "seeds", "title", "report"] {
+        for read_before in ["sweep", "seed", "seeds", "report"] {
             fields.node(read_before);
         }
+        fields.optional("title", quantity::text);
         let duration_node = fields.node("duration");
         let duration = fields.required("duration", quantity::period);
         config.duration = duration.unwrap_or(Duration::from_secs(1));
@@ -65,7 +66,7 @@ pub(super) fn point(
             config.plane = plane(node, reading);
         }
         if let Some(node) = fields.node("measure") {
-            config.measure = measure(node, &network, config.duration, reading);
+            config.measure = measure(node, config.duration, reading);
         }
         fields.span = 0..0;
         fields.finish();
@@ -306,7 +307,7 @@ fn read_outages(node: &Node, reading: &Reading<'_>) -> Vec<(Time, Time)> {
     outages
 }
 
-fn measure(node: &Node, network: &Network, duration: Duration, reading: &Reading<'_>) -> Measure {
+fn measure(node: &Node, duration: Duration, reading: &Reading<'_>) -> Measure {
     let mut measure = Measure::default();
     let Some(mut fields) = Fields::of("`[measure]`", node, reading.sink) else {
         return measure;
@@ -331,11 +332,6 @@ fn measure(node: &Node, network: &Network, duration: Duration, reading: &Reading
         reading
             .sink
             .push(Diagnostic::new(node.span.clone(), message));
-    }
-    if let Some(node) = fields.node("capture") {
-        measure.capture = network
-            .resolve(node, reading)
-            .and_then(|hosts| hosts.first().copied());
     }
     fields.finish();
     measure

@@ -29,7 +29,7 @@ pub(super) fn refuse(point: &Point, spans: &Spans, sink: &Sink) {
         ..fairwater_sim::Measure::default()
     };
     if point.config.measure != default_measure {
-        say(&spans.measure, "measuring from a later time, or a capture");
+        say(&spans.measure, "measuring from a later time");
     }
     if point.hosts.len() != 2 || point.config.edges.len() != 2 {
         let span = spans.edges.get(2).or(spans.edges.first()).cloned();

@@ -89,7 +89,7 @@ impl<'a> Fields<'a> {
     /// Says that a key is missing.
     pub(super) fn missing(&self, key: &'static str) {
         let message = format!("{} has no `{key}`", self.what);
-        self.sink.push(Diagnostic::new(self.first_line(), message));
+        self.sink.push(Diagnostic::new(self.span.clone(), message));
     }
 
     fn read<T>(&self, key: &str, node: &Node, read: Read<T>) -> Option<T> {
@@ -110,11 +110,6 @@ impl<'a> Fields<'a> {
             };
             self.sink.push(diagnostic.help(help));
         }
-    }
-
-    /// The place to name for what is missing: the table's head, or its opening brace.
-    fn first_line(&self) -> Range<usize> {
-        self.span.clone()
     }
 }
 

@@ -79,6 +79,17 @@ pub enum World {
     Linux,
 }
 
+impl World {
+    /// What results call it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            World::Sim => "sim",
+            World::Linux => "linux",
+        }
+    }
+}
+
 /// A scenario that was read and checked at each point of its grid.
 #[derive(Debug)]
 pub struct Scenario {
@@ -104,6 +115,14 @@ pub struct Point {
     pub traces: Vec<Option<String>>,
     /// By node: its name.
     pub hosts: Vec<String>,
+}
+
+impl Point {
+    /// Which of its groups a flow is in.
+    pub(crate) fn group_of(&self, flow: usize) -> usize {
+        let found = self.groups.iter().position(|g| g.flows.contains(&flow));
+        found.unwrap_or(0)
+    }
 }
 
 /// The flows of one `[[flow]]`.

@@ -20,6 +20,9 @@ const TIMES: Units = &[("ns", 0), ("us", 3), ("ms", 6), ("s", 9)];
 const RATES: Units = &[("bit", 0), ("kbit", 3), ("mbit", 6), ("gbit", 9)];
 const SIZES: Units = &[("B", 0), ("kB", 3), ("MB", 6), ("GB", 9)];
 
+/// The greatest size, 1 PB: sums of sizes must fit as well.
+const MAX_BYTES: u64 = 1_000_000_000_000_000;
+
 /// A size in bytes, or in segments of whatever their size is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Size {
@@ -72,13 +75,15 @@ pub(super) fn rate(node: &Node) -> Result<Rate, Wrong> {
 pub(super) fn size(node: &Node) -> Result<Size, Wrong> {
     let (number, unit) = split(node, SIZE)?;
     if unit == "pkt" {
-        let segments: Option<u64> = number.parse().ok().filter(|n| *n > 0);
+        let segments = number.parse().ok();
+        let segments = segments.filter(|n| (1..=MAX_BYTES / 65_536).contains(n));
         return segments
             .map(Size::Segments)
             .ok_or_else(|| refused(node, SIZE));
     }
     match in_units(node, number, unit, SIZES, SIZE)? {
         0 => Err(refused(node, SIZE)),
+        bytes if bytes > MAX_BYTES => Err(refused(node, SIZE)),
         bytes => Ok(Size::Bytes(bytes)),
     }
 }
@@ -96,7 +101,10 @@ pub(super) fn packets(node: &Node) -> Result<u64, Wrong> {
 pub(super) fn bytes(node: &Node) -> Result<u64, Wrong> {
     const ALLOWED: &str = "a size such as `100kB`, in `B`, `kB`, `MB` or `GB`";
     let (number, unit) = split(node, ALLOWED)?;
-    in_units(node, number, unit, SIZES, ALLOWED)
+    let bytes = in_units(node, number, unit, SIZES, ALLOWED)?;
+    (bytes <= MAX_BYTES)
+        .then_some(bytes)
+        .ok_or_else(|| refused(node, ALLOWED))
 }
 
 /// How much a queue holds.

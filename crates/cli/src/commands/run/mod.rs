@@ -16,6 +16,7 @@ use fairwater_lab::scenario::{self, Scenario};
 
 use crate::failure::Failure;
 use crate::output;
+use crate::report_page;
 use crate::stop::Stop;
 use crate::units;
 use crate::world::On;
@@ -46,7 +47,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
     /// Run with this seed alone
-    #[arg(long, visible_alias = "replay")]
+    #[arg(long, visible_alias = "replay", value_parser = clap::value_parser!(u64).range(..=MAX_SEED))]
     seed: Option<u64>,
     /// Change a variable of the sweep, or a value by its path: `duration=5s`, `flow.0.count=2`
     #[arg(long = "set", value_name = "KEY=VALUE")]
@@ -71,6 +72,9 @@ pub(crate) struct Args {
     quiet: bool,
 }
 
+/// The greatest seed: a whole number of TOML has 63 bits.
+const MAX_SEED: u64 = i64::MAX as u64;
+
 /// Samples of a run that is alone, if the scenario asks for none.
 const SAMPLES: u32 = 500;
 
@@ -85,7 +89,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         .report
         .clone()
         .unwrap_or_else(|| folder.file("report.html"));
-    check_report(&report)?;
+    report_page::check(&report)?;
     let stop = Stop::on_signals()?;
     let job = grid::Job {
         scenario: &scenario,
@@ -137,22 +141,13 @@ fn folder(args: &Args, scenario: &Scenario) -> Result<Folder, Failure> {
     // What is one run is soon run again, and the file was changed to see what happens.
     let fresh = args.fresh || (scenario.len() == 1 && Folder::points(&path) <= 1);
     let (source, files) = (scenario.source(), scenario.files());
-    Ok(Folder::open(&path, args.on.name(), source, files, fresh)?)
-}
-
-/// Finds out before the runs, not after, that a report cannot be written.
-fn check_report(path: &Path) -> Result<(), Failure> {
-    let directory = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    if path.is_dir() || !directory.is_dir() {
-        let path = path.display();
-        return Err(Failure::BadInput(format!(
-            "{path}: a report cannot be written there"
-        )));
-    }
-    Ok(())
+    Ok(Folder::open(
+        &path,
+        args.on.world().name(),
+        source,
+        files,
+        fresh,
+    )?)
 }
 
 fn say_how_to_go_on(scenario: &Scenario, folder: &Folder) {
@@ -188,12 +183,9 @@ fn finish(
         },
         str::to_owned,
     );
-    let shown = report.display().to_string();
     let page = report::findings(&title, findings, &variables, scenario.picture());
-    fs::write(report, page).map_err(Failure::io(shown.clone()))?;
     eprintln!("Results: {}", folder.file("").display());
-    eprintln!("Report with plots: {shown}");
-    Ok(())
+    report_page::write(report, &page)
 }
 
 impl From<FolderError> for Failure {

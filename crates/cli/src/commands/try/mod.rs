@@ -5,8 +5,7 @@ mod place;
 mod table;
 mod watch;
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use fairwater_algorithms::Choice;
@@ -20,6 +19,7 @@ use fairwater_plane::SignalSet;
 use crate::failure::Failure;
 use crate::hosting::{self, Hosting};
 use crate::output;
+use crate::report_page;
 use crate::stop::Stop;
 use crate::units::parse_duration;
 use crate::world::On;
@@ -99,7 +99,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         .collect();
     let ours = contender::ours(&contenders);
     let link = link(args)?;
-    check_report(&args.report)?;
+    report_page::check(&args.report)?;
     let results = match Place::find(args.on, &contenders) {
         Place::Linux => emulated(args, link, &contenders, &ours)?,
         Place::Sim { because } => simulated(args, link, &contenders, &ours, because.as_deref())?,
@@ -226,31 +226,13 @@ fn take_names(experiment: &mut Experiment, contenders: &[Typed], names: &[String
     }
 }
 
-/// Finds out before the runs, not after, that a report cannot be written.
-fn check_report(path: &Path) -> Result<(), Failure> {
-    let directory = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    if path.is_dir() || !directory.is_dir() {
-        let path = path.display();
-        return Err(Failure::BadInput(format!(
-            "{path}: a report cannot be written there"
-        )));
-    }
-    Ok(())
-}
-
 fn finish(args: &Args, results: &Results) -> Result<(), Failure> {
     if args.json {
         output::json(results)?;
     } else {
         output::print(table::table(results))?;
     }
-    let shown = args.report.display().to_string();
-    fs::write(&args.report, report::html(results)).map_err(Failure::io(shown.clone()))?;
-    eprintln!("Report with plots: {shown}");
-    Ok(())
+    report_page::write(&args.report, &report::html(results))
 }
 
 impl From<LabError> for Failure {
