@@ -6,7 +6,7 @@
 //! linear in the length of the program. Were it to follow values (a limited one is a constant,
 //! say), it would have to tell apart every combination of the paths that led to them.
 //!
-//! A branch costs the verifier as much as ten operations, so there is none where a few do.
+//! The verifier follows both sides of a branch, so there is none where a few operations do.
 
 use super::asm::{Asm, Label};
 use super::generate::GenerateError;

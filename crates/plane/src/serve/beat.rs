@@ -10,9 +10,8 @@ use rustix::time::{
     timerfd_settime,
 };
 
-/// A timer that ends a server's wait again and again. It is armed once: a timeout at each wait
-/// would be armed at each wait, which costs more than all else that a wait does, in a virtual
-/// machine above all.
+/// A timer that ends a server's wait again and again. It is armed once: a timeout would be armed at
+/// each wait, and where timers are virtual that leaves the virtual machine.
 #[derive(Debug)]
 pub(super) struct Beat {
     timer: OwnedFd,

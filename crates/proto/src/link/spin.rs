@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-/// The longest to look for a packet before waiting for one, unless told otherwise: about what it
-/// costs to wake a processor that sleeps, so that where looking finds nothing it costs as much
-/// again as waiting does.
+/// The longest to look for a packet before waiting for one, unless told otherwise: of the order of
+/// what it takes to wake a processor that sleeps (`fairwater-bench round-trip` on an idle machine),
+/// so that where looking finds nothing it costs about as much again as waiting does.
 pub const DEFAULT_SPIN: Duration = Duration::from_micros(50);
 
 /// Looks until something is `ready`, for at most `limit`, and says whether it is. Being woken by
