@@ -55,6 +55,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     );
     for round in 1..=arguments.rounds {
         let ours = || -> anyhow::Result<_> {
+            let choice = choice.clone();
             let fill =
                 move |plane: &mut fairwater_plane::Plane| plane.add(|p| choice.build(p)).map(drop);
             let hosted = Hosted::start(fill, Options::default())?;

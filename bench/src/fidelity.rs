@@ -45,7 +45,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     for spec in &arguments.algorithms {
         let choice = fairwater_algorithms::by_spec(spec)?;
-        let name = choice.name();
+        let name = choice.name().to_owned();
         let fill =
             move |plane: &mut fairwater_plane::Plane| plane.add(|p| choice.build(p)).map(drop);
         let _hosted = Hosted::start(fill, Options::default())?;
@@ -54,7 +54,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             congestion_control,
         };
         let ours = contender(spec.clone(), format!("fw_{name}"));
-        let theirs = contender(format!("kernel:{name}"), name.to_owned());
+        let theirs = contender(format!("kernel:{name}"), name);
 
         let (mut throughput, mut delay) = (Rounds::default(), Rounds::default());
         for seed in 1..=arguments.seeds {

@@ -4,6 +4,7 @@ use fairwater_plane::{
     Algorithm, AlgorithmError, Control, Flow, FlowInfo, MAX_RATE, Programs, Report,
 };
 
+use crate::registry::{Entry, builder};
 use crate::spec::{Parameter, Settings};
 
 /// What a [`Constant`] holds.
@@ -25,8 +26,15 @@ impl Default for ConstantConfig {
     }
 }
 
-/// The parameters in text.
-pub(crate) const PARAMETERS: &[Parameter] = &[
+/// How the algorithm is known by name.
+pub(crate) const ENTRY: Entry = Entry {
+    name: "constant",
+    summary: "a fixed congestion window, a fixed rate, or both",
+    parameters: PARAMETERS,
+    parse: |settings| builder(ConstantConfig::from_settings(settings), Constant::new),
+};
+
+const PARAMETERS: &[Parameter] = &[
     Parameter {
         key: "cwnd",
         range: "a number of segments from 1 to 1000000",
@@ -45,7 +53,7 @@ impl ConstantConfig {
     const DEFAULT_SEGMENTS: u64 = 100;
     const MAX_SEGMENTS: u64 = 1_000_000;
 
-    pub(crate) fn from_settings(settings: &mut Settings<'_>) -> Self {
+    fn from_settings(settings: &mut Settings<'_>) -> Self {
         let cwnd = settings.number("cwnd", 1..=Self::MAX_SEGMENTS);
         let rate = settings.rate("rate", 1..=MAX_RATE);
         Self {

@@ -1,11 +1,12 @@
 //! The algorithms by name.
 
+use std::fmt;
+use std::sync::Arc;
+
 use fairwater_plane::{Algorithm, AlgorithmError, Programs};
 
 use crate::spec::{Parameter, Settings, SpecError, nearest};
-use crate::{
-    Constant, ConstantConfig, Cubic, CubicConfig, Reno, RenoConfig, constant, cubic, reno,
-};
+use crate::{constant, cubic, reno};
 
 /// An algorithm that this crate has.
 #[derive(Debug, Clone, Copy)]
@@ -16,36 +17,12 @@ pub struct Entry {
     pub summary: &'static str,
     /// What can be set.
     pub parameters: &'static [Parameter],
-    parse: fn(&mut Settings<'_>) -> Config,
+    /// Takes the settings, noting each fault in them, and returns what builds the algorithm.
+    pub(crate) parse: fn(&mut Settings<'_>) -> Build,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Config {
-    Constant(ConstantConfig),
-    Cubic(CubicConfig),
-    Reno(RenoConfig),
-}
-
-const ALL: &[Entry] = &[
-    Entry {
-        name: "constant",
-        summary: "a fixed congestion window, a fixed rate, or both",
-        parameters: constant::PARAMETERS,
-        parse: |s| Config::Constant(ConstantConfig::from_settings(s)),
-    },
-    Entry {
-        name: "cubic",
-        summary: "CUBIC (RFC 9438), with HyStart",
-        parameters: cubic::PARAMETERS,
-        parse: |s| Config::Cubic(CubicConfig::from_settings(s)),
-    },
-    Entry {
-        name: "reno",
-        summary: "NewReno (RFC 5681, RFC 6582)",
-        parameters: reno::PARAMETERS,
-        parse: |s| Config::Reno(RenoConfig::from_settings(s)),
-    },
-];
+/// By name.
+const ALL: &[Entry] = &[constant::ENTRY, cubic::ENTRY, reno::ENTRY];
 
 /// Every algorithm, by name.
 #[must_use]
@@ -53,18 +30,48 @@ pub fn all() -> &'static [Entry] {
     ALL
 }
 
+/// Builds an algorithm, any number of times.
+pub(crate) type Build =
+    Arc<dyn Fn(&mut Programs) -> Result<Box<dyn Algorithm>, AlgorithmError> + Send + Sync>;
+
+/// What builds an algorithm with this configuration.
+pub(crate) fn builder<C, A>(
+    config: C,
+    new: fn(&mut Programs, C) -> Result<A, AlgorithmError>,
+) -> Build
+where
+    C: Clone + Send + Sync + 'static,
+    A: Algorithm + 'static,
+{
+    Arc::new(move |programs| Ok(Box::new(new(programs, config.clone())?)))
+}
+
 /// An algorithm and its parameters, checked and ready to be built.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Clone)]
 pub struct Choice {
-    name: &'static str,
-    config: Config,
+    name: Arc<str>,
+    build: Build,
 }
 
 impl Choice {
+    /// An algorithm that is not of this crate.
+    pub fn new(
+        name: &str,
+        build: impl Fn(&mut Programs) -> Result<Box<dyn Algorithm>, AlgorithmError>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            build: Arc::new(build),
+        }
+    }
+
     /// The algorithm's name.
     #[must_use]
-    pub fn name(&self) -> &'static str {
-        self.name
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// Builds it, for [`Plane::add`](fairwater_plane::Plane::add):
@@ -79,13 +86,17 @@ impl Choice {
     /// ```
     ///
     /// # Errors
-    /// None that [`by_spec`] has not found before.
+    /// For an algorithm of this crate, none that [`by_spec`] has not found before.
     pub fn build(&self, programs: &mut Programs) -> Result<Box<dyn Algorithm>, AlgorithmError> {
-        Ok(match self.config {
-            Config::Constant(config) => Box::new(Constant::new(programs, config)?),
-            Config::Cubic(config) => Box::new(Cubic::new(programs, config)?),
-            Config::Reno(config) => Box::new(Reno::new(programs, config)?),
-        })
+        (self.build)(programs)
+    }
+}
+
+impl fmt::Debug for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Choice")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
     }
 }
 
@@ -110,10 +121,10 @@ pub fn by_spec(spec: &str) -> Result<Choice, SpecError> {
         )));
     };
     let mut settings = Settings::parse(entry.name, settings, entry.parameters);
-    let config = (entry.parse)(&mut settings);
+    let build = (entry.parse)(&mut settings);
     settings.finish()?;
     Ok(Choice {
-        name: entry.name,
-        config,
+        name: entry.name.into(),
+        build,
     })
 }

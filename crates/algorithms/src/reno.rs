@@ -2,6 +2,7 @@
 
 use fairwater_plane::{Algorithm, AlgorithmError, Control, Flow, FlowInfo, Programs, Report};
 
+use crate::registry::{Entry, builder};
 use crate::spec::{Parameter, Settings};
 use crate::window::{HyStart, Pace, Period, Shape, SlowStart, Window};
 
@@ -29,8 +30,15 @@ impl Default for RenoConfig {
     }
 }
 
-/// The parameters in text.
-pub(crate) const PARAMETERS: &[Parameter] = &[
+/// How the algorithm is known by name.
+pub(crate) const ENTRY: Entry = Entry {
+    name: "reno",
+    summary: "NewReno (RFC 5681, RFC 6582)",
+    parameters: PARAMETERS,
+    parse: |settings| builder(RenoConfig::from_settings(settings), Reno::new),
+};
+
+const PARAMETERS: &[Parameter] = &[
     Parameter::SLOW_START,
     Parameter::hystart("off"),
     Parameter::ECN,
@@ -38,7 +46,7 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
 ];
 
 impl RenoConfig {
-    pub(crate) fn from_settings(settings: &mut Settings<'_>) -> Self {
+    fn from_settings(settings: &mut Settings<'_>) -> Self {
         let default = Self::default();
         Self {
             slow_start: settings.slow_start().unwrap_or(default.slow_start),

@@ -7,6 +7,7 @@ mod curve;
 
 use fairwater_plane::{Algorithm, AlgorithmError, Control, Flow, FlowInfo, Programs, Report};
 
+use crate::registry::{Entry, builder};
 use crate::spec::{Parameter, Settings};
 use crate::window::{HyStart, Pace, Period, Reading, Shape, SlowStart, Window};
 use curve::{Epoch, w_max_after};
@@ -41,8 +42,15 @@ impl Default for CubicConfig {
     }
 }
 
-/// The parameters in text.
-pub(crate) const PARAMETERS: &[Parameter] = &[
+/// How the algorithm is known by name.
+pub(crate) const ENTRY: Entry = Entry {
+    name: "cubic",
+    summary: "CUBIC (RFC 9438), with HyStart",
+    parameters: PARAMETERS,
+    parse: |settings| builder(CubicConfig::from_settings(settings), Cubic::new),
+};
+
+const PARAMETERS: &[Parameter] = &[
     Parameter::SLOW_START,
     Parameter::hystart("classic"),
     Parameter {
@@ -62,7 +70,7 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
 ];
 
 impl CubicConfig {
-    pub(crate) fn from_settings(settings: &mut Settings<'_>) -> Self {
+    fn from_settings(settings: &mut Settings<'_>) -> Self {
         let default = Self::default();
         Self {
             slow_start: settings.slow_start().unwrap_or(default.slow_start),

@@ -57,7 +57,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let algorithms: Vec<_> = args
         .algorithms
         .iter()
-        .map(|choice| (choice.name().to_owned(), *choice))
+        .map(|choice| (choice.name().to_owned(), choice.clone()))
         .collect();
     hosting::require_different(&algorithms)?;
     let plane = hosting::plane("linux", SIGNALS, &algorithms)?;
