@@ -139,6 +139,19 @@ impl<'a> Settings<'a> {
         self.take(key, |v| v.parse().ok().filter(|n| range.contains(n)))
     }
 
+    /// A number with or without a fraction: `0.0625`.
+    #[allow(dead_code, reason = "taken by the algorithms with such a parameter")]
+    pub(crate) fn decimal(&mut self, key: &str, range: RangeInclusive<f64>) -> Option<f64> {
+        const PLAIN: [(&str, f64); 1] = [("", 1.0)];
+        self.take(key, |v| scaled(v, &PLAIN).filter(|n| range.contains(n)))
+    }
+
+    /// A duration as text, `10us`, `5ms` or `1.5s`, in µs.
+    #[allow(dead_code, reason = "taken by the algorithms with such a parameter")]
+    pub(crate) fn duration_us(&mut self, key: &str, range: RangeInclusive<u64>) -> Option<u64> {
+        self.take(key, |v| duration_us(v, &range))
+    }
+
     /// A rate in bits per second as text, in bytes/s.
     pub(crate) fn rate(&mut self, key: &str, range: RangeInclusive<u64>) -> Option<u64> {
         const UNITS: [(&str, f64); 4] = [("gbit", 1e9), ("mbit", 1e6), ("kbit", 1e3), ("bit", 1.0)];
@@ -167,14 +180,10 @@ impl<'a> Settings<'a> {
     }
 
     pub(crate) fn period(&mut self) -> Option<Period> {
-        const UNITS: [(&str, f64); 3] = [("us", 1.0), ("ms", 1e3), ("s", 1e6)];
         self.take("report", |v| match v {
             "ack" => Some(Period::Ack),
             "rtt" => Some(Period::Rtt),
-            _ => {
-                let us = scaled(v, &UNITS)? as u64;
-                Period::MICROS.contains(&us).then_some(Period::Micros(us))
-            }
+            _ => duration_us(v, &Period::MICROS).map(Period::Micros),
         })
     }
 
@@ -192,6 +201,14 @@ impl<'a> Settings<'a> {
         }
         parsed
     }
+}
+
+/// A duration within the range, µs.
+fn duration_us(text: &str, range: &RangeInclusive<u64>) -> Option<u64> {
+    const UNITS: [(&str, f64); 3] = [("us", 1.0), ("ms", 1e3), ("s", 1e6)];
+    scaled(text, &UNITS)
+        .map(|us| us as u64)
+        .filter(|us| range.contains(us))
 }
 
 /// A number with one of these units behind it; no other number has a meaning.

@@ -77,6 +77,17 @@ fn every_fault_is_named_with_its_range() {
     }
 }
 
+/// A duration is taken in the unit it is written in, and to the µs at both ends of its range.
+#[test]
+fn durations_are_read_in_their_units() {
+    for value in ["10us", "0.01ms", "1.5ms", "0.000010s", "10s", "10000ms"] {
+        by_spec(&format!("reno:report={value}")).unwrap();
+    }
+    for value in ["9us", "9.9us", "0.009ms", "10.1s", "10001ms", "5min", "s"] {
+        assert_eq!(faults(&format!("reno:report={value}")).len(), 1, "{value}");
+    }
+}
+
 #[test]
 fn a_config_out_of_range_is_refused() {
     let config = CubicConfig {
