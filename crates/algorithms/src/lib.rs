@@ -10,6 +10,13 @@ mod registry;
 mod reno;
 mod spec;
 mod window;
+#[allow(
+    dead_code,
+    reason = "the algorithms that use all of it arrive one by one"
+)]
+mod windowed;
+#[cfg(test)]
+mod windowed_tests;
 
 pub use constant::{Constant, ConstantConfig};
 pub use cubic::{Cubic, CubicConfig};
