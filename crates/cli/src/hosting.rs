@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use fairwater_algorithms::Choice;
 use fairwater_linux::{LinuxError, Options, Session};
-use fairwater_plane::{Algorithm, Control, Flow, FlowInfo, Plane, SignalSet};
+use fairwater_plane::{Algorithm, Control, Ecn, Flow, FlowInfo, Plane, SignalSet};
 
 use crate::failure::Failure;
 
@@ -67,6 +67,10 @@ impl Algorithm for Named {
 
     fn idle_restart(&self) -> bool {
         self.algorithm.idle_restart()
+    }
+
+    fn ecn(&self) -> Ecn {
+        self.algorithm.ecn()
     }
 }
 

@@ -20,6 +20,22 @@ pub trait Algorithm: Send {
     fn idle_restart(&self) -> bool {
         true
     }
+
+    /// What the algorithm needs of explicit congestion notification.
+    fn ecn(&self) -> Ecn {
+        Ecn::default()
+    }
+}
+
+/// What an algorithm needs of explicit congestion notification (ECN).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub enum Ecn {
+    /// Nothing: whether a flow negotiates ECN, and how, is as the machine or the scenario has it.
+    #[default]
+    AsConfigured,
+    /// Its flows negotiate ECN, and their receivers echo the marks packet by packet (RFC 8257
+    /// §3.2).
+    Required,
 }
 
 impl<A: Algorithm + ?Sized> Algorithm for Box<A> {
@@ -33,6 +49,10 @@ impl<A: Algorithm + ?Sized> Algorithm for Box<A> {
 
     fn idle_restart(&self) -> bool {
         (**self).idle_restart()
+    }
+
+    fn ecn(&self) -> Ecn {
+        (**self).ecn()
     }
 }
 

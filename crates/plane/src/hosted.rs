@@ -1,6 +1,6 @@
 //! What the plane keeps of its algorithms and flows, and shows of them.
 
-use crate::{Algorithm, Flow, LoadedProgram};
+use crate::{Algorithm, Ecn, Flow, LoadedProgram};
 
 /// Counts of one algorithm, from the start of the plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -22,6 +22,7 @@ pub struct HostedAlgorithm {
     pub(crate) algorithm: Box<dyn Algorithm>,
     pub(crate) name: String,
     pub(crate) idle_restart: bool,
+    pub(crate) ecn: Ecn,
     pub(crate) programs: Vec<LoadedProgram>,
     pub(crate) statistics: Statistics,
 }
@@ -45,6 +46,12 @@ impl HostedAlgorithm {
     #[must_use]
     pub fn idle_restart(&self) -> bool {
         self.idle_restart
+    }
+
+    /// What its flows need of explicit congestion notification.
+    #[must_use]
+    pub fn ecn(&self) -> Ecn {
+        self.ecn
     }
 
     /// Its counts.

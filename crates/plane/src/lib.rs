@@ -22,7 +22,7 @@ mod programs;
 mod report;
 pub mod serve;
 
-pub use algorithm::{Algorithm, Flow};
+pub use algorithm::{Algorithm, Ecn, Flow};
 pub use control::Control;
 pub use event::{Command, CommandSink, Event, RawReport};
 pub use fairwater_lang::{MAX_RATE, MissingSignals, Signal, SignalSet};

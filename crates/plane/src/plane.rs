@@ -117,6 +117,7 @@ impl Plane {
         }
         self.algorithms.push(HostedAlgorithm {
             idle_restart: algorithm.idle_restart(),
+            ecn: algorithm.ecn(),
             algorithm: Box::new(algorithm),
             name,
             programs,
