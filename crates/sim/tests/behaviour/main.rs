@@ -10,7 +10,7 @@ mod incast;
 mod measuring;
 mod plane;
 mod random;
-
 mod sharing;
+#[path = "../support/mod.rs"]
 mod support;
 mod traffic;

@@ -1,0 +1,8 @@
+//! What each algorithm's own source says it does, in the simulator: seeded, over several paths, and
+//! drawn. `docs/algorithms/` tells of it.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod cubic;
+mod reno;
+mod support;
