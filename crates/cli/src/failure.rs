@@ -1,7 +1,6 @@
 //! How a subcommand fails, and the exit code that says so.
 
 use std::io;
-use std::process::ExitCode;
 
 use fairwater_linux::LinuxError;
 use fairwater_linux::probe::Missing;
@@ -57,22 +56,20 @@ impl Failure {
     }
 
     /// Says on standard error what failed, once, and gives the exit code.
-    pub(crate) fn report(&self) -> ExitCode {
+    pub(crate) fn report(&self) -> u8 {
         match self {
             // The reader of our output has seen enough (`fairwater … | head`).
-            Self::Io { source, .. } if source.kind() == io::ErrorKind::BrokenPipe => {
-                ExitCode::SUCCESS
-            }
+            Self::Io { source, .. } if source.kind() == io::ErrorKind::BrokenPipe => 0,
             Self::Other(_) | Self::Linux(_) | Self::Io { .. } => self.say(1),
-            Self::Said(code) => ExitCode::from(*code),
+            Self::Said(code) => *code,
             Self::BadInput(_) => self.say(2),
             Self::Missing(_) | Self::LabMissing(_) => self.say(3),
-            Self::Interrupted => ExitCode::from(130),
+            Self::Interrupted => 130,
         }
     }
 
-    fn say(&self, code: u8) -> ExitCode {
+    fn say(&self, code: u8) -> u8 {
         eprintln!("fairwater: {self}");
-        ExitCode::from(code)
+        code
     }
 }

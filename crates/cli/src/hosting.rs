@@ -7,10 +7,10 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use fairwater_algorithms::Choice;
 use fairwater_linux::{LinuxError, Options, Session};
 use fairwater_plane::{Algorithm, Control, Ecn, Flow, FlowInfo, Plane, SignalSet};
 
+use crate::algorithm::Chosen;
 use crate::failure::Failure;
 
 /// The longest that a turn of the plane sleeps, and so the latest that it notices a signal.
@@ -21,15 +21,15 @@ pub(crate) const TURN: Duration = Duration::from_millis(50);
 pub(crate) fn plane(
     datapath: &str,
     signals: SignalSet,
-    algorithms: &[(String, Choice)],
+    algorithms: &[(String, Chosen)],
 ) -> Result<Plane, Failure> {
     let mut plane = Plane::new(datapath, signals);
-    for (name, choice) in algorithms {
+    for (name, chosen) in algorithms {
         plane
             .add(|programs| {
                 Ok(Named {
                     name: name.clone(),
-                    algorithm: choice.build(programs)?,
+                    algorithm: chosen.choice.build(programs)?,
                 })
             })
             .map_err(|error| Failure::BadInput(error.to_string()))?;
@@ -38,8 +38,8 @@ pub(crate) fn plane(
 }
 
 /// Refuses a name that comes a second time.
-pub(crate) fn require_different(algorithms: &[(String, Choice)]) -> Result<(), Failure> {
-    let repeated = |(at, (name, _)): &(usize, &(String, Choice))| {
+pub(crate) fn require_different(algorithms: &[(String, Chosen)]) -> Result<(), Failure> {
+    let repeated = |(at, (name, _)): &(usize, &(String, Chosen))| {
         algorithms[..*at].iter().any(|(before, _)| before == name)
     };
     match algorithms.iter().enumerate().find(repeated) {

@@ -1,25 +1,7 @@
-//! The `fairwater` command.
-//!
-//! One file per subcommand in [`commands`]; each takes its arguments and writes what a program
-//! may read to standard output, what a person should know to standard error.
-
-mod cli;
-mod commands;
-mod failure;
-mod hosting;
-mod output;
-mod report_page;
-mod stop;
-mod units;
-mod world;
+//! The `fairwater` program.
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 fn main() -> ExitCode {
-    match cli::Cli::parse().command.run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report(),
-    }
+    fairwater_cli::main(std::env::args_os()).into()
 }

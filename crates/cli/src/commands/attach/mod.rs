@@ -5,9 +5,9 @@ mod troubles;
 
 use std::time::{Duration, Instant};
 
-use fairwater_algorithms::{Choice, by_spec};
 use fairwater_linux::{Options, SIGNALS, Session, Wakeup, probe};
 
+use crate::algorithm::{self, Chosen};
 use crate::failure::Failure;
 use crate::hosting::{self, TURN};
 use crate::stop::Stop;
@@ -32,8 +32,8 @@ are unregistered. After a kill -9, connections go on under Reno in the kernel, a
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Algorithms, `cubic` or `cubic:report=10ms`; `fairwater algorithms` lists them
-    #[arg(required = true, value_name = "ALGORITHM", value_parser = by_spec)]
-    algorithms: Vec<Choice>,
+    #[arg(required = true, value_name = "ALGORITHM", value_parser = algorithm::typed)]
+    algorithms: Vec<Chosen>,
     /// Make the first the default of new connections (sysctl net.ipv4.tcp_congestion_control)
     #[arg(long)]
     default: bool,
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let algorithms: Vec<_> = args
         .algorithms
         .iter()
-        .map(|choice| (choice.name().to_owned(), choice.clone()))
+        .map(|chosen| (chosen.choice.name().to_owned(), chosen.clone()))
         .collect();
     hosting::require_different(&algorithms)?;
     let plane = hosting::plane("linux", SIGNALS, &algorithms)?;

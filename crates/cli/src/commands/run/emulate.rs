@@ -1,5 +1,7 @@
 //! The points of a grid on real TCP, one after another.
 
+use std::path::Path;
+
 use fairwater_lab::findings::Finding;
 use fairwater_lab::run as run_lab;
 use fairwater_lab::scenario::Sender;
@@ -7,6 +9,7 @@ use fairwater_linux::{Options, SIGNALS, probe};
 
 use super::grid::Job;
 use super::watch::Watch;
+use crate::algorithm::{self, Chosen};
 use crate::failure::Failure;
 use crate::hosting::{self, Hosting};
 
@@ -25,7 +28,10 @@ pub(super) fn run(job: &Job<'_>) -> Result<Vec<Finding>, Failure> {
         None
     } else {
         probe::probe().require()?;
-        Some(Hosting::start(plane(&texts)?, Options::default())?)
+        Some(Hosting::start(
+            plane(&texts, job.beside)?,
+            Options::default(),
+        )?)
     };
     let names = hosting.as_ref().map_or(&[][..], Hosting::names);
     let kernel_name = |sender: &Sender| match sender {
@@ -83,17 +89,18 @@ fn stand_in(sender: &Sender) -> String {
 
 /// A plane with each algorithm, under names that the kernel takes: what comes a second time with
 /// other parameters is `cubic_2`.
-fn plane(texts: &[String]) -> Result<fairwater_plane::Plane, Failure> {
-    let mut algorithms: Vec<(String, fairwater_algorithms::Choice)> = Vec::new();
+fn plane(texts: &[String], folder: &Path) -> Result<fairwater_plane::Plane, Failure> {
+    let mut algorithms: Vec<(String, Chosen)> = Vec::new();
     for text in texts {
-        let choice = fairwater_algorithms::by_spec(text)
-            .map_err(|error| Failure::BadInput(error.to_string()))?;
-        let same = |(_, other): &&(_, fairwater_algorithms::Choice)| other.name() == choice.name();
+        let chosen = algorithm::beside(text, folder)
+            .map_err(|unknown| Failure::BadInput(unknown.to_string()))?;
+        let own = chosen.choice.name();
+        let same = |(_, other): &&(_, Chosen)| other.choice.name() == own;
         let name = match algorithms.iter().filter(same).count() {
-            0 => choice.name().to_owned(),
-            n => format!("{}_{}", choice.name(), n + 1),
+            0 => own.to_owned(),
+            n => format!("{own}_{}", n + 1),
         };
-        algorithms.push((name, choice));
+        algorithms.push((name, chosen));
     }
     hosting::plane("linux", SIGNALS, &algorithms)
 }

@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 use std::num::NonZero;
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use fairwater_algorithms::by_spec;
 use fairwater_lab::findings::{Finding, Folder};
 use fairwater_lab::scenario::{self, Point, Scenario};
 use fairwater_net::Time;
@@ -18,6 +18,7 @@ use fairwater_sim::{Captured, Observer, SimulationError};
 use super::SAMPLES;
 use super::capture::{Capture, Recorder};
 use super::watch::Watch;
+use crate::algorithm;
 use crate::failure::Failure;
 use crate::hosting;
 use crate::stop::Stop;
@@ -25,6 +26,8 @@ use crate::stop::Stop;
 /// What is to be done.
 pub(super) struct Job<'a> {
     pub(super) scenario: &'a Scenario,
+    /// The scenario's own folder, beside which its files are.
+    pub(super) beside: &'a Path,
     pub(super) folder: &'a Folder,
     pub(super) capture: Option<&'a Capture>,
     pub(super) stop: &'a Stop,
@@ -124,7 +127,7 @@ fn one(job: &Job<'_>, point: &Point) -> Result<Option<Finding>, Failure> {
             None => None,
         },
     };
-    let outcome = fairwater_sim::run(&point.config, plane(point)?, &mut watcher);
+    let outcome = fairwater_sim::run(&point.config, plane(point, job.beside)?, &mut watcher);
     if let Some(recorder) = watcher.recorder {
         recorder.finish()?;
     }
@@ -136,14 +139,15 @@ fn one(job: &Job<'_>, point: &Point) -> Result<Option<Finding>, Failure> {
 }
 
 /// A plane that hosts each algorithm of a point under the text that the scenario has for it.
-fn plane(point: &Point) -> Result<Plane, Failure> {
+fn plane(point: &Point, folder: &Path) -> Result<Plane, Failure> {
     let mut algorithms = Vec::new();
     for group in &point.groups {
         if let scenario::Sender::Plane(text) = &group.sender
             && algorithms.iter().all(|(name, _)| name != text)
         {
-            let choice = by_spec(text).map_err(|error| Failure::BadInput(error.to_string()))?;
-            algorithms.push((text.clone(), choice));
+            let chosen = algorithm::beside(text, folder)
+                .map_err(|unknown| Failure::BadInput(unknown.to_string()))?;
+            algorithms.push((text.clone(), chosen));
         }
     }
     hosting::plane("sim", SignalSet::ALL, &algorithms)

@@ -93,6 +93,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
     let job = grid::Job {
         scenario: &scenario,
+        beside: surroundings::folder(&args.file),
         folder: &folder,
         capture: capture.as_ref(),
         stop: &stop,

@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use fairwater_algorithms::by_spec;
 use fairwater_lab::scenario::Surroundings;
+
+use crate::algorithm;
 
 /// The longest file read, bytes.
 const MAX_FILE: u64 = 256 << 20;
@@ -16,9 +17,15 @@ pub(super) struct Beside {
 
 impl Beside {
     pub(super) fn file(scenario: &Path) -> Self {
-        let folder = scenario.parent().unwrap_or(Path::new("")).to_owned();
-        Beside { folder }
+        Beside {
+            folder: folder(scenario).to_owned(),
+        }
     }
+}
+
+/// The folder of a scenario.
+pub(super) fn folder(scenario: &Path) -> &Path {
+    scenario.parent().unwrap_or(Path::new(""))
 }
 
 impl Surroundings for Beside {
@@ -33,8 +40,8 @@ impl Surroundings for Beside {
     }
 
     fn check_algorithm(&self, text: &str) -> Result<(), Vec<String>> {
-        by_spec(text)
+        algorithm::beside(text, &self.folder)
             .map(|_| ())
-            .map_err(|error| error.faults().to_vec())
+            .map_err(|unknown| unknown.faults)
     }
 }

@@ -6,10 +6,10 @@ mod summary;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-use fairwater_algorithms::{Choice, by_spec};
 use fairwater_plane::SignalSet;
 use fairwater_plane::serve::{Config, Endpoints, Server};
 
+use crate::algorithm::{self, Chosen};
 use crate::failure::Failure;
 use crate::hosting::{self, TURN};
 use crate::output;
@@ -36,8 +36,8 @@ removes the sockets; flows then go on under the fallback of their datapath.";
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Algorithms, `cubic` or `cubic:report=10ms`; `fairwater algorithms` lists them
-    #[arg(required = true, value_name = "ALGORITHM", value_parser = by_spec)]
-    algorithms: Vec<Choice>,
+    #[arg(required = true, value_name = "ALGORITHM", value_parser = algorithm::typed)]
+    algorithms: Vec<Chosen>,
     /// Where datapaths of Fairwater's library connect
     #[arg(long, value_name = "PATH", default_value = "/tmp/fairwater/plane")]
     listen: PathBuf,
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let algorithms: Vec<_> = args
         .algorithms
         .iter()
-        .map(|choice| (choice.name().to_owned(), choice.clone()))
+        .map(|chosen| (chosen.choice.name().to_owned(), chosen.clone()))
         .collect();
     hosting::require_different(&algorithms)?;
     let plane = hosting::plane("served", SignalSet::ALL, &algorithms)?;

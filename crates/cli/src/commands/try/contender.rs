@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use fairwater_algorithms::{Choice, by_spec};
+use crate::algorithm::{self, Chosen};
 
 /// `cubic`, `cubic:report=10ms` or `kernel:cubic`.
 #[derive(Debug, Clone)]
@@ -15,7 +15,7 @@ pub(crate) struct Typed {
 #[derive(Debug, Clone)]
 pub(super) enum Sender {
     /// An algorithm of this project.
-    Ours(Choice),
+    Ours(Chosen),
     /// A congestion control of the kernel's, by the kernel's name.
     Kernel(String),
 }
@@ -29,7 +29,7 @@ impl FromStr for Typed {
                 return Err("a name of the kernel's goes behind `kernel:`: `kernel:cubic`".into());
             }
             Some(name) => Sender::Kernel(name.to_owned()),
-            None => Sender::Ours(by_spec(text).map_err(|error| error.to_string())?),
+            None => Sender::Ours(algorithm::typed(text).map_err(|error| error.to_string())?),
         };
         Ok(Self {
             label: text.to_owned(),
@@ -40,19 +40,20 @@ impl FromStr for Typed {
 
 /// The algorithms of this project among them, each under a name that no other has: what comes a
 /// second time with other parameters is `cubic_2`.
-pub(super) fn ours(contenders: &[Typed]) -> Vec<(String, Choice)> {
-    let mut ours: Vec<(String, Choice)> = Vec::new();
+pub(super) fn ours(contenders: &[Typed]) -> Vec<(String, Chosen)> {
+    let mut ours: Vec<(String, Chosen)> = Vec::new();
     for contender in contenders {
-        if let Sender::Ours(choice) = &contender.sender {
+        if let Sender::Ours(chosen) = &contender.sender {
+            let name = chosen.choice.name();
             let before = ours
                 .iter()
-                .filter(|(_, other)| other.name() == choice.name())
+                .filter(|(_, other)| other.choice.name() == name)
                 .count();
             let name = match before {
-                0 => choice.name().to_owned(),
-                n => format!("{}_{}", choice.name(), n + 1),
+                0 => name.to_owned(),
+                n => format!("{name}_{}", n + 1),
             };
-            ours.push((name, choice.clone()));
+            ours.push((name, chosen.clone()));
         }
     }
     ours
@@ -67,7 +68,7 @@ mod tests {
         let kernel: Typed = "kernel:reno".parse().unwrap();
         assert!(matches!(&kernel.sender, Sender::Kernel(name) if name == "reno"));
         let ours: Typed = "reno:report=10ms".parse().unwrap();
-        assert!(matches!(ours.sender, Sender::Ours(choice) if choice.name() == "reno"));
+        assert!(matches!(ours.sender, Sender::Ours(chosen) if chosen.choice.name() == "reno"));
         assert!(
             "kernel:"
                 .parse::<Typed>()

@@ -8,7 +8,6 @@ mod watch;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use fairwater_algorithms::Choice;
 use fairwater_lab::{
     Contender, Experiment, LabError, Results, Simulated, Traffic, report, run as run_lab, simulate,
 };
@@ -16,6 +15,7 @@ use fairwater_linux::{Options, SIGNALS, probe};
 use fairwater_net::{LinkSpec, LinkSpecError};
 use fairwater_plane::SignalSet;
 
+use crate::algorithm::Chosen;
 use crate::failure::Failure;
 use crate::hosting::{self, Hosting};
 use crate::output;
@@ -112,7 +112,7 @@ fn emulated(
     args: &Args,
     link: LinkSpec,
     contenders: &[Typed],
-    ours: &[(String, Choice)],
+    ours: &[(String, Chosen)],
 ) -> Result<Results, Failure> {
     let mut experiment = experiment(args, link, contenders.iter().map(stand_in).collect());
     let plane = hosting::plane("linux", SIGNALS, ours)?;
@@ -144,7 +144,7 @@ fn simulated(
     args: &Args,
     link: LinkSpec,
     contenders: &[Typed],
-    ours: &[(String, Choice)],
+    ours: &[(String, Chosen)],
     because: Option<&str>,
 ) -> Result<Results, Failure> {
     if args.ipv6 {

@@ -7,6 +7,7 @@ use fairwater_linux::probe;
 use fairwater_sim::Governor;
 
 use super::contender::{Sender, Typed};
+use crate::algorithm::Chosen;
 use crate::failure::Failure;
 use crate::world::On;
 
@@ -47,7 +48,7 @@ fn lacks(contenders: &[Typed]) -> Option<String> {
 /// The contenders as the simulator has them; `names` are the plane's of those of this project.
 pub(super) fn simulated(
     contenders: &[Typed],
-    names: &[(String, fairwater_algorithms::Choice)],
+    names: &[(String, Chosen)],
     because: Option<&str>,
 ) -> Result<Vec<Contender<Governor>>, Failure> {
     let mut names = names.iter();
