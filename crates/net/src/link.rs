@@ -205,9 +205,10 @@ impl<P: Packet> Link<P> {
         }
     }
 
-    /// Takes out of the queue all that started service by `now`.
+    /// Takes out of the queue all that started service by `now`. [`Link::enqueue`] and
+    /// [`Link::poll`] do so by themselves: this is for who looks at the queue in between.
     #[inline]
-    fn advance(&mut self, now: Time) {
+    pub fn advance(&mut self, now: Time) {
         self.now = self.now.max(now);
         while let Some(start) = self.next_start.filter(|&start| start <= self.now) {
             let dropped = self.sink.dropped.len();

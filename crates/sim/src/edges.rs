@@ -7,7 +7,7 @@ use crate::events::{Alarm, Event, Events};
 use crate::measure::EdgeMeasure;
 use crate::packet::{Parcel, Segments};
 use crate::random::{Purpose, stream};
-use crate::{Config, EdgeOutcome, Fate};
+use crate::{Config, EdgeOutcome, EdgeReading, Fate};
 
 /// All edges, by index.
 #[derive(Debug)]
@@ -114,6 +114,21 @@ impl Edges {
             let (counters, queued) = (edge.link.counters(), edge.link.queued_bytes());
             edge.measure.sample(now, counters, queued);
         }
+    }
+
+    /// An edge as it is now.
+    pub(crate) fn reading(&mut self, index: u32, now: Time) -> Option<EdgeReading> {
+        let edge = self.edges.get_mut(index as usize)?;
+        edge.link.advance(now);
+        let counters = edge.link.counters();
+        Some(EdgeReading {
+            queued_bytes: edge.link.queued_bytes(),
+            arrived: counters.arrived,
+            delivered: counters.delivered,
+            dropped: counters.dropped_full + counters.dropped_aqm,
+            lost: counters.dropped_lost,
+            marked: counters.marked,
+        })
     }
 
     /// Packets that are in one.

@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 
 use fairwater_net::Time;
 
@@ -60,8 +61,14 @@ impl Events {
         self.heap.push(Entry { at, turn, event });
     }
 
-    pub(crate) fn pop(&mut self) -> Option<(Time, Event)> {
-        self.heap.pop().map(|entry| (entry.at, entry.event))
+    /// The next, if it is not after `until`.
+    #[inline]
+    pub(crate) fn pop_by(&mut self, until: Time) -> Option<(Time, Event)> {
+        let next = self.heap.peek_mut()?;
+        (next.at <= until).then(|| {
+            let entry = PeekMut::pop(next);
+            (entry.at, entry.event)
+        })
     }
 }
 

@@ -12,7 +12,7 @@ use crate::plane_link::Host;
 use crate::routes::{Hop, Load, Routes, Ways, ideal, ideal_of_all};
 use crate::tcp::HEADERS;
 use crate::traffic::Source;
-use crate::{Balancing, Config, FlowConfig, FlowOutcome, Path, Request, Sample};
+use crate::{Balancing, Config, FlowConfig, FlowOutcome, FlowReading, Path, Request, Sample};
 
 /// One flow.
 #[derive(Debug)]
@@ -192,6 +192,23 @@ impl Measured {
             delivered_bytes: totals.delivered_bytes - last.delivered_bytes,
             retransmissions: totals.retransmissions - last.retransmissions,
         });
+    }
+
+    /// As it is now.
+    pub(crate) fn reading(&self, open: &Open) -> FlowReading {
+        let totals = self.totals(&open.totals);
+        FlowReading {
+            cwnd: open.cwnd,
+            rate: open.rate,
+            srtt_us: open.srtt_us,
+            in_flight: open.in_flight,
+            delivered_bytes: totals.delivered_bytes,
+            sent_bytes: totals.sent_bytes,
+            segments: totals.segments,
+            retransmissions: totals.retransmissions,
+            timeouts: totals.timeouts,
+            marked: totals.marked,
+        }
     }
 
     pub(crate) fn finish(self, open: &Totals) -> FlowOutcome {

@@ -32,4 +32,4 @@ pub use config::{
 };
 pub use observer::{Captured, Fate, Observer};
 pub use outcome::{EdgeOutcome, EdgeSample, FlowOutcome, Outcome, Quantiles, Request, Sample};
-pub use simulation::{SimulationError, run};
+pub use simulation::{CommandError, EdgeReading, FlowReading, Simulation, SimulationError, run};

@@ -30,6 +30,20 @@ pub trait Observer {
 
 impl Observer for () {}
 
+impl<O: Observer + ?Sized> Observer for &mut O {
+    fn progress(&mut self, now: Time) -> ControlFlow<()> {
+        (**self).progress(now)
+    }
+
+    fn packet(&mut self, packet: &Captured<'_>) {
+        (**self).packet(packet);
+    }
+
+    fn fate(&mut self, flow: usize, fate: &Fate) {
+        (**self).fate(flow, fate);
+    }
+}
+
 /// What became of a packet on an edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {

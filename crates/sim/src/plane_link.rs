@@ -8,7 +8,7 @@ use fairwater_datapath::{Backend, Controls, Datapath, PeerId, Signal, StartError
 use fairwater_net::Time;
 use fairwater_plane::Plane;
 use fairwater_plane::serve::{self, Notice, Service};
-use fairwater_proto::{Dialect, FlowId, FlowInfo};
+use fairwater_proto::{Dialect, FlowId, FlowInfo, ToDatapath, Updates};
 
 use crate::PlaneConfig;
 
@@ -213,6 +213,31 @@ impl PlaneLink {
             // Peers are never removed: their indices are the hosts'.
             let host = Host::try_from(peer.index()).unwrap_or(Host::MAX);
             self.to_datapaths.send(arrives, host, bytes);
+        }
+    }
+
+    /// Somebody commands a flow in the plane's place, in its words and over its way.
+    pub(crate) fn command(
+        &mut self,
+        (host, flow): (Host, FlowId),
+        (cwnd, rate): (Option<u64>, Option<u64>),
+        now: Time,
+    ) {
+        let command = ToDatapath::Command {
+            flow,
+            switch: None,
+            cwnd,
+            rate,
+            updates: Updates::default(),
+            withdraw: false,
+        };
+        let mut bytes = Vec::new();
+        // A command without updates is of a few bytes: there is nothing in it that does not fit.
+        if Dialect::Own
+            .encode_to_datapath(&command, &mut bytes)
+            .is_ok()
+        {
+            self.to_datapaths.send(now + self.delay, host, &bytes);
         }
     }
 

@@ -3,8 +3,9 @@
 mod governing;
 mod measuring;
 mod moving;
+mod stepping;
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Deref};
 
 use fairwater_net::Time;
 use fairwater_plane::Plane;
@@ -20,6 +21,8 @@ use crate::random::{Purpose, stream};
 use crate::routes::{Finder, Routes};
 use crate::traffic::{Act, Source};
 use crate::{Config, ConfigError, Governor, Observer, Outcome};
+
+pub use stepping::{CommandError, EdgeReading, FlowReading};
 
 /// Why there is no outcome.
 #[derive(Debug, Clone, PartialEq, Error)]
@@ -42,20 +45,21 @@ pub fn run(
     plane: Plane,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, SimulationError> {
-    let has = |name: &str| plane.algorithms().iter().any(|a| a.name() == name);
-    config.check_with(has)?;
-    let mut simulation = Simulation::new(config, plane, observer);
-    simulation.go()?;
-    Ok(simulation.finish())
+    Simulation::new(config, plane, observer)?.finish()
 }
 
 /// Events between two calls of [`Observer::progress`]: some milliseconds.
 const PROGRESS_EVENTS: u64 = 1 << 16;
 
-/// Everything that there is while it runs.
-struct Simulation<'a> {
-    config: &'a Config,
-    observer: &'a mut dyn Observer,
+/// A simulation under way: whoever has it says how far it goes, looks at it, and may command its
+/// flows. [`run`] is one that is taken to its end at once; where it was stopped on the way, and
+/// what was looked at, changes nothing in the outcome.
+///
+/// `C` is the configuration, borrowed or owned: `&Config`, `Arc<Config>`.
+#[derive(Debug)]
+pub struct Simulation<C, O = ()> {
+    config: C,
+    observer: O,
     now: Time,
     end: Time,
     events: Events,
@@ -72,9 +76,21 @@ struct Simulation<'a> {
     acts: Vec<Act>,
 }
 
-impl<'a> Simulation<'a> {
+impl<C: Deref<Target = Config>, O: Observer> Simulation<C, O> {
+    /// At its beginning. `plane` hosts the algorithms that the flows name; one without any will
+    /// do when none is named.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the configuration.
+    pub fn new(config: C, plane: Plane, observer: O) -> Result<Self, ConfigError> {
+        let has = |name: &str| plane.algorithms().iter().any(|a| a.name() == name);
+        config.check_with(has)?;
+        Ok(Self::begin(config, plane, observer))
+    }
+
     /// The configuration has been checked.
-    fn new(config: &'a Config, plane: Plane, observer: &'a mut dyn Observer) -> Self {
+    fn begin(owner: C, plane: Plane, observer: O) -> Self {
+        let config: &Config = &owner;
         let end = Time::ZERO + config.duration;
         let mut plane = PlaneLink::new(plane, &config.plane);
         let mut events = Events::default();
@@ -116,15 +132,16 @@ impl<'a> Simulation<'a> {
         if flows.iter().any(|flow| flow.host.is_some()) {
             events.push(Time::ZERO, Event::Heartbeat);
         }
+        let edges = Edges::new(config, end);
         Self {
-            config,
+            config: owner,
             observer,
             now: Time::ZERO,
             end,
             events,
             taken: 0,
             routes,
-            edges: Edges::new(config, end),
+            edges,
             segments: Segments::default(),
             flows,
             connections: Connections::default(),
@@ -135,22 +152,27 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    fn go(&mut self) -> Result<(), SimulationError> {
-        while let Some((at, event)) = self.events.pop() {
-            if at > self.end {
-                break;
-            }
-            self.now = at;
-            self.taken += 1;
-            if self.taken.is_multiple_of(PROGRESS_EVENTS)
-                && let ControlFlow::Break(()) = self.observer.progress(at)
-            {
-                return Err(SimulationError::Stopped);
-            }
-            self.take(event);
+    /// Takes the next event, if there is one by `until` and by the end. Whether there was; if
+    /// there was none, it is `until` now, or the end.
+    ///
+    /// # Errors
+    /// [`SimulationError::Stopped`] when the observer ended it: so it does again, with each event.
+    #[inline]
+    pub fn step(&mut self, until: Time) -> Result<bool, SimulationError> {
+        let until = until.min(self.end);
+        let Some((at, event)) = self.events.pop_by(until) else {
+            self.now = self.now.max(until);
+            return Ok(false);
+        };
+        self.now = at;
+        self.taken += 1;
+        if self.taken.is_multiple_of(PROGRESS_EVENTS)
+            && let ControlFlow::Break(()) = self.observer.progress(at)
+        {
+            return Err(SimulationError::Stopped);
         }
-        self.now = self.end;
-        Ok(())
+        self.take(event);
+        Ok(true)
     }
 
     fn take(&mut self, event: Event) {

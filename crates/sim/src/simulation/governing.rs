@@ -1,6 +1,7 @@
 //! What governors are told, and what they answer.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::ops::Deref;
 
 use fairwater_datapath::Controls as Enforced;
 use fairwater_proto::FlowInfo;
@@ -10,9 +11,9 @@ use crate::connection::{Connection, Governing};
 use crate::native;
 use crate::plane_link::micros;
 use crate::tcp::Controls;
-use crate::{Governor, Native, NodeId};
+use crate::{Config, Governor, Native, NodeId, Observer};
 
-impl Simulation<'_> {
+impl<C: Deref<Target = Config>, O: Observer> Simulation<C, O> {
     /// Asks the governor of a sender that has taken in an event.
     #[inline]
     pub(super) fn govern(&mut self, place: u32) {

@@ -1,11 +1,13 @@
 //! Samples, summaries, and the outcome.
 
+use std::ops::Deref;
+
 use super::Simulation;
-use crate::Outcome;
 use crate::events::Event;
 use crate::flow::Open;
+use crate::{Config, Observer, Outcome};
 
-impl Simulation<'_> {
+impl<C: Deref<Target = Config>, O: Observer> Simulation<C, O> {
     /// Every edge lets out what is due: queues are as they are now.
     fn settle(&mut self) {
         for edge in 0..self.edges.len() {
@@ -45,7 +47,7 @@ impl Simulation<'_> {
         }
     }
 
-    pub(super) fn finish(mut self) -> Outcome {
+    pub(super) fn outcome(mut self) -> Outcome {
         self.settle();
         debug_assert_eq!(self.segments.len(), self.edges.in_transit());
         let open = self.open_connections();
@@ -55,7 +57,7 @@ impl Simulation<'_> {
                 .map(|(flow, open)| flow.measured.finish(&open.totals))
                 .collect(),
             hops: self.edges.hops,
-            edges: self.edges.finish(self.config, self.now),
+            edges: self.edges.finish(&self.config, self.now),
             events: self.taken,
             reports: self.plane.reports(),
             fallbacks: self.plane.fallbacks(),

@@ -1,5 +1,7 @@
 //! Packets, timers and applications.
 
+use std::ops::Deref;
+
 use fairwater_net::{Ecn, Time};
 
 use super::Simulation;
@@ -8,12 +10,12 @@ use crate::events::{Alarm, Event};
 use crate::packet::{Parcel, size_bytes};
 use crate::tcp::{Receiver, Segment, Sender};
 use crate::traffic::Act;
-use crate::{Captured, EdgeId, Request};
+use crate::{Captured, Config, EdgeId, Observer, Request};
 
 /// More than any simulation sends, and far from the end of the sequence space.
 const ENDLESS: u64 = u64::MAX / 4;
 
-impl Simulation<'_> {
+impl<C: Deref<Target = Config>, O: Observer> Simulation<C, O> {
     /// Packets that are due come out of an edge.
     pub(super) fn let_out(&mut self, edge: u32) {
         while let Some(mut parcel) =
@@ -162,7 +164,7 @@ impl Simulation<'_> {
                 ideal: asked.ideal,
             });
         }
-        let back = self.now + flow.answer_time(self.config, &self.routes);
+        let back = self.now + flow.answer_time(&self.config, &self.routes);
         let turn = flow.source.answered(back);
         flow.alarm.set(turn, Event::Flow(index), &mut self.events);
     }
@@ -237,7 +239,7 @@ impl Simulation<'_> {
     }
 
     fn open(&mut self, index: u32) {
-        let (config, now) = (self.config, self.now);
+        let (config, now): (&Config, _) = (&self.config, self.now);
         let flow = &mut self.flows[index as usize];
         let tcp = &config.flows[index as usize].tcp;
         let turns = flow.first_turns(config.seed, index);
@@ -274,7 +276,7 @@ impl Simulation<'_> {
                     start: self.now,
                     end: sender.written().saturating_add(bytes),
                     bytes,
-                    ideal: flow.ideal(self.config, &self.routes, bytes, tcp.mss, handshake),
+                    ideal: flow.ideal(&self.config, &self.routes, bytes, tcp.mss, handshake),
                 });
                 sender.write(bytes);
                 let counts = self.now >= self.config.measure.from;

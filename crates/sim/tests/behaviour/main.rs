@@ -11,6 +11,7 @@ mod measuring;
 mod plane;
 mod random;
 mod sharing;
+mod stepping;
 #[path = "../support/mod.rs"]
 mod support;
 mod traffic;
