@@ -165,6 +165,7 @@ impl Joined {
             cwnd: 15_000,
             srtt_us: 0,
             now_us: self.now_us(),
+            tag: 0,
         };
         self.connection.start("test", &info).unwrap()
     }

@@ -39,6 +39,7 @@ impl Ours {
             cwnd: 14480,
             srtt_us: 0,
             now_us: 0,
+            tag: 0,
         };
         let flow = datapath.start(peer, "", &info)?;
         // A plane may command what it has been told of.

@@ -49,6 +49,7 @@ impl Sender {
                 cwnd: 14_600,
                 srtt_us: 0,
                 now_us: 0,
+                tag: 0,
             },
         })?;
         let program = sender.command()?.context("the flow has no program")?;

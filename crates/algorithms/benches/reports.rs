@@ -69,6 +69,7 @@ fn hosted(plane: &mut Plane) -> Count {
         cwnd: 14_480,
         srtt_us: 0,
         now_us: 0,
+        tag: 0,
     };
     let mut sink = Count(0);
     for slot in 0..FLOWS {

@@ -59,6 +59,7 @@ fn per_flow(name: &str) -> Result<usize, Box<dyn Error>> {
         cwnd: 14_480,
         srtt_us: 0,
         now_us: 0,
+        tag: 0,
     };
     let flows = || {
         (0..FLOWS / PEERS).map(|slot| FlowId {

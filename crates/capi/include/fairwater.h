@@ -246,6 +246,9 @@ typedef struct fw_flow_info {
   uint64_t srtt_us;
   // The time on the transport's clock, microseconds.
   uint64_t now_us;
+  // What the transport or its application tells flows apart by, for algorithms that control
+  // flows together; 0 is none.
+  uint32_t tag;
 } fw_flow_info;
 
 // A flow of one datapath: a value, to be copied as you like. 0 is never a flow. A closed flow's

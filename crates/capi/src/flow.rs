@@ -1,7 +1,7 @@
 //! Flows: started, fed with ACKs, closed.
 
 use core::ffi::{CStr, c_char, c_void};
-use core::mem::size_of;
+use core::mem::{offset_of, size_of};
 
 use fairwater_datapath::Controls;
 use fairwater_proto::{FlowId, FlowInfo};
@@ -36,11 +36,14 @@ pub struct fw_flow_info {
     pub srtt_us: u64,
     /// The time on the transport's clock, microseconds.
     pub now_us: u64,
+    /// What the transport or its application tells flows apart by, for algorithms that control
+    /// flows together; 0 is none.
+    pub tag: u32,
 }
 
 // SAFETY: `repr(C)`, `size` first; a NULL pointer and zeros are values of theirs.
 unsafe impl Versioned for fw_flow_info {
-    const FIRST: usize = size_of::<Self>();
+    const FIRST: usize = offset_of!(Self, tag);
 }
 
 /// What governs a flow. All but a program of the plane's is Reno, within this library.
@@ -135,6 +138,7 @@ pub unsafe extern "C" fn fw_flow_start(
                 cwnd: info.cwnd,
                 srtt_us: info.srtt_us,
                 now_us: info.now_us,
+                tag: info.tag,
             };
             let id = session.start(algorithm, &known, user_data)?;
             out.write(to_value(id));

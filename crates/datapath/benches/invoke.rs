@@ -64,6 +64,7 @@ fn running(name: &str, backend: Backend, flows: u32) -> (Datapath, Vec<FlowId>) 
         cwnd: 14_480,
         srtt_us: 0,
         now_us: 0,
+        tag: 0,
     };
     let flows = (0..flows)
         .map(|_| match datapath.start(peer, "bench", &info) {

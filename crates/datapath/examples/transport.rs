@@ -84,6 +84,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             cwnd: controls.cwnd,
             srtt_us: 0,
             now_us: now(),
+            tag: 0,
         },
     )?;
 

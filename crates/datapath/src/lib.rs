@@ -21,6 +21,7 @@
 //!     cwnd: 14_480,
 //!     srtt_us: 0,
 //!     now_us: 0,
+//!     tag: 0,
 //! })?;
 //!
 //! // Packets for the plane: it is greeted and told of the flow.

@@ -231,5 +231,6 @@ fn no_flow() -> FlowInfo {
         cwnd: 14_600,
         srtt_us: 0,
         now_us: 0,
+        tag: 0,
     }
 }

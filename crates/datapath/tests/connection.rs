@@ -84,6 +84,7 @@ fn info() -> FlowInfo {
         cwnd: 10_000,
         srtt_us: 0,
         now_us: 0,
+        tag: 0,
     }
 }
 

@@ -259,6 +259,7 @@ fn info() -> FlowInfo {
         cwnd: 10 * MSS,
         srtt_us: 0,
         now_us: 0,
+        tag: 0,
     }
 }
 

@@ -163,6 +163,7 @@ impl Run<'_> {
             start_jitter,
             stop: None,
             priority: 0,
+            tag: 0,
             tcp: TcpConfig {
                 receive_window: RECEIVE_WINDOW,
                 ..TcpConfig::default()

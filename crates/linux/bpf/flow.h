@@ -91,7 +91,8 @@ struct frame {
 	u32 srtt_us;
 	u64 bytes_acked;
 	u64 born_us;
-	u64 spare64[8];
+	u32 mark; /* SO_MARK */
+	u32 spare32[15];
 	struct event report; /* the header; the variables follow */
 };
 

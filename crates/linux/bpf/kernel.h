@@ -55,6 +55,7 @@ struct sock {
 	unsigned long sk_pacing_rate;
 	unsigned long sk_max_pacing_rate;
 	u32 sk_pacing_status;
+	u32 sk_mark;
 };
 
 struct inet_sock {

@@ -95,6 +95,7 @@ const FALLBACKS: usize = 296;
 const BYTES_ACKED: usize = 304;
 const BORN_US: usize = 312;
 const SRTT_US: usize = 300;
+const MARK: usize = 320;
 const PROGRAM: usize = 44;
 const MSS: usize = 52;
 const GENERATION: usize = frame::REPORT as usize + 8;
@@ -189,6 +190,7 @@ impl<'m> Frame<'m> {
             cwnd: self.cwnd(),
             srtt_us: self.srtt_us(),
             now_us,
+            tag: self.u32(MARK).load(Relaxed),
         }
     }
 }

@@ -26,4 +26,7 @@ pub struct FlowInfo {
     pub srtt_us: u64,
     /// The datapath's time, µs.
     pub now_us: u64,
+    /// What the sender's host or application tells its flows apart by: `SO_MARK` on Linux. 0 is
+    /// none, and what a datapath that knows of none says.
+    pub tag: u32,
 }

@@ -94,6 +94,8 @@ pub struct FlowConfig {
     pub stop: Option<Time>,
     /// The class of its packets in queues with priorities; 0 is served first.
     pub priority: u8,
+    /// What its connections are told apart by at the plane (`FlowInfo::tag`); 0 is none.
+    pub tag: u32,
     /// How its TCP behaves.
     pub tcp: TcpConfig,
 }

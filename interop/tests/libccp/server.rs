@@ -134,6 +134,7 @@ fn what_does_not_fit_libccp_is_refused_there_and_runs_on_our_datapath_beside_it(
         cwnd: 14_600,
         srtt_us: 0,
         now_us: 0,
+        tag: 0,
     };
     let flow = ours.start("cubic", &info).unwrap();
     // libccp invokes nothing before it has a program.

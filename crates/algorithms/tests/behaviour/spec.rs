@@ -143,6 +143,7 @@ fn several_algorithms_share_a_plane() {
         cwnd: 14_400,
         srtt_us: 0,
         now_us: 0,
+        tag: 0,
     };
     let mut cwnds = Vec::new();
     for algorithm in 0..4 {

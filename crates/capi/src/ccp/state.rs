@@ -162,6 +162,7 @@ impl Inner {
             cwnd: u64::from(info.init_cwnd).max(1),
             srtt_us: 0,
             now_us,
+            tag: 0,
         };
         let flow = self.datapath.start(self.agent, &algorithm(info), &known)?;
         self.tenants[at] = Some(Tenant {

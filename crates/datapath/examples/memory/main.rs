@@ -47,6 +47,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         cwnd: 14_480,
         srtt_us: 0,
         now_us: 0,
+        tag: 0,
     };
     for _ in 0..FLOWS {
         datapath.start(plane, "bbr", &info)?;

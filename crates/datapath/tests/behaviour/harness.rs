@@ -33,6 +33,7 @@ pub(crate) fn info(n: u16) -> FlowInfo {
         cwnd: 10 * MSS,
         srtt_us: 0,
         now_us: 0,
+        tag: 0,
     }
 }
 

@@ -87,6 +87,7 @@ fn read_group(
     let stop_node = fields.node("stop");
     let stop = fields.optional("stop", quantity::duration);
     let priority = fields.optional("priority", priority).unwrap_or(0);
+    let tag = fields.optional("tag", tag).unwrap_or(0);
     let tcp = match fields.node("tcp") {
         Some(node) => tcp::read(node, usual, reading.sink),
         None => usual.clone(),
@@ -168,6 +169,7 @@ fn read_group(
             start_jitter: jitter.unwrap_or(Duration::ZERO),
             stop: stop.map(|stop| Time::ZERO + stop),
             priority,
+            tag,
             tcp: tcp.clone(),
         });
     }
@@ -280,6 +282,16 @@ fn priority(node: &Node) -> Result<u8, Wrong> {
     number.ok_or_else(|| Wrong {
         message: "it is no class".to_owned(),
         allowed: "from 0, which is served first, to 255".to_owned(),
+    })
+}
+
+fn tag(node: &Node) -> Result<u32, Wrong> {
+    let number = quantity::integer(node)
+        .ok()
+        .and_then(|n| u32::try_from(n).ok());
+    number.ok_or_else(|| Wrong {
+        message: "it is no tag".to_owned(),
+        allowed: "from 0, which is none, to 4294967295".to_owned(),
     })
 }
 

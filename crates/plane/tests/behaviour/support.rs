@@ -117,6 +117,7 @@ pub(crate) fn info() -> FlowInfo {
         cwnd: 10_000,
         srtt_us: 0,
         now_us: 7,
+        tag: 0,
     }
 }
 

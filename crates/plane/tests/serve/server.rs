@@ -59,6 +59,7 @@ impl Sender {
         self.connection.close(self.flow).unwrap();
         let info = FlowInfo {
             now_us,
+            tag: 0,
             ..info(10_000)
         };
         self.flow = self.connection.start("echo", &info).unwrap();

@@ -119,6 +119,7 @@ pub(crate) fn info(cwnd: u64) -> FlowInfo {
         cwnd,
         srtt_us: 0,
         now_us: 7,
+        tag: 0,
     }
 }
 

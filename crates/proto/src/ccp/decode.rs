@@ -144,6 +144,7 @@ fn create(flow: FlowId, message: &[u8]) -> Result<ToPlane<'_>, Flaw> {
             cwnd: u64::from(fixed.u32::<8>()),
             srtt_us: 0,
             now_us: 0,
+            tag: 0,
         },
     })
 }

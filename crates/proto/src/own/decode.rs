@@ -208,9 +208,6 @@ fn hello(message: &[u8]) -> Result<ToPlane<'_>, Flaw> {
 #[inline(never)]
 fn started(message: &[u8]) -> Result<(FlowId, &str, FlowInfo), Flaw> {
     let (fixed, rest) = fixed::<104>(message)?;
-    if fixed.u32::<20>() != 0 {
-        return Err(Defect::Value.at(20));
-    }
     let address_at = |bytes, at| {
         address::decode(bytes).map_err(|flaw| Flaw {
             at: at + flaw.at,
@@ -224,6 +221,7 @@ fn started(message: &[u8]) -> Result<(FlowId, &str, FlowInfo), Flaw> {
         cwnd: fixed.u64::<24>(),
         srtt_us: fixed.u64::<32>(),
         now_us: fixed.u64::<40>(),
+        tag: fixed.u32::<20>(),
     };
     Ok((flow::<_, 8, 12>(fixed), name(rest, 104)?, info))
 }

@@ -191,6 +191,7 @@ fn started(
     let fixed = fixed::<104>(kind, algorithm.len())?;
     let fixed = flow::<_, 8, 12>(fixed, id)
         .u32::<16>(info.mss)
+        .u32::<20>(info.tag)
         .u64::<24>(info.cwnd)
         .u64::<32>(info.srtt_us)
         .u64::<40>(info.now_us)

@@ -15,7 +15,7 @@
 //! | type | message | after the header | bytes |
 //! | --- | --- | --- | --- |
 //! | 0x01 | Hello | 8 u64 instance · 16 u32 signals · 20 u32 max_programs · 24 name | 24 + name |
-//! | 0x02 | Created | 8 flow · 16 u32 mss · 20 u32 zero · 24 u64 cwnd · 32 u64 srtt_us · 40 u64 now_us · 48 local · 76 remote · 104 algorithm | 104 + name |
+//! | 0x02 | Created | 8 flow · 16 u32 mss · 20 u32 tag · 24 u64 cwnd · 32 u64 srtt_us · 40 u64 now_us · 48 local · 76 remote · 104 algorithm | 104 + name |
 //! | 0x03 | Resumed | as Created | 104 + name |
 //! | 0x04 | Reported | 8 flow · 16 u32 program · 20 u32 flags (1: there is a time) · 24 u64 time_us · 32 u64 cwnd · 40 u64 rate · 48 u64 fields | 48 + 8 n |
 //! | 0x05 | Faulted | 8 flow · 16 u32 fault | 20 |

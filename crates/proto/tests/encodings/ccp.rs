@@ -41,6 +41,7 @@ pub(crate) fn understood_by_plane<'a>(message: &ToPlane<'a>) -> ToPlane<'a> {
                 cwnd: info.cwnd.min(u64::from(u32::MAX)),
                 srtt_us: 0,
                 now_us: 0,
+                tag: 0,
             },
         },
         ToPlane::Reported {

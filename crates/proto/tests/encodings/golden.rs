@@ -84,6 +84,7 @@ fn ours_to_a_plane() {
         cwnd: 14_480,
         srtt_us: 20_500,
         now_us: 5_000_000_000,
+        tag: 0,
     };
     own(
         "created",
@@ -213,6 +214,7 @@ fn libccps_to_an_agent() {
             cwnd: 14_480,
             srtt_us: 0,
             now_us: 0,
+            tag: 0,
         },
     };
     ccp("create_unnamed", created(sid(15), ""));

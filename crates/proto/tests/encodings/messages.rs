@@ -50,16 +50,17 @@ fn info() -> impl Strategy<Value = FlowInfo> {
     (
         address(),
         address(),
-        any::<u32>(),
+        any::<[u32; 2]>(),
         [number(), number(), number()],
     )
-        .prop_map(|(local, remote, mss, [cwnd, srtt_us, now_us])| FlowInfo {
+        .prop_map(|(local, remote, [mss, tag], [cwnd, srtt_us, now_us])| FlowInfo {
             local,
             remote,
             mss,
             cwnd,
             srtt_us,
             now_us,
+            tag,
         })
 }
 

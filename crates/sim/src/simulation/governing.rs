@@ -86,6 +86,7 @@ impl<C: Deref<Target = Config>, O: Observer> Simulation<C, O> {
                     cwnd: known.cwnd,
                     srtt_us: connection.sender.srtt_us(),
                     now_us: micros(now),
+                    tag: config.tag,
                 };
                 match self.plane.start(host, algorithm, &info, now) {
                     Ok(flow) => Governing::Plane { host, flow, known },

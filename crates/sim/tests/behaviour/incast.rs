@@ -34,6 +34,7 @@ fn incast(governor: &Governor, segments: u64, period: Duration, seed: u64) -> Co
             start_jitter: Duration::from_micros(10),
             stop: None,
             priority: 0,
+            tag: 0,
             tcp: TcpConfig {
                 min_rto: Duration::from_millis(1),
                 handshake: false,

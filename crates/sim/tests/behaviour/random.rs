@@ -196,6 +196,7 @@ fn flow() -> impl Strategy<Value = FlowConfig> {
                     start_jitter,
                     stop: length.map(|length| start + length + Duration::from_nanos(1)),
                     priority,
+                    tag: 0,
                     tcp,
                 }
             },

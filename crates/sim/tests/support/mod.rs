@@ -55,6 +55,7 @@ impl Dumbbell {
             start_jitter: Duration::ZERO,
             stop: None,
             priority: 0,
+            tag: 0,
             tcp: TcpConfig::default(),
         });
         self

@@ -50,6 +50,7 @@ impl Driver {
             cwnd: INITIAL_WINDOW,
             srtt_us: 0,
             now_us: 0,
+            tag: 0,
         };
         let mut staged = Staged::default();
         plane.on_event(

@@ -129,6 +129,7 @@ impl Shared {
             cwnd: ASSUMED_CWND,
             srtt_us: 0,
             now_us: arrival.now_us,
+            tag: 0,
         };
         self.start(peer, arrival, flow, "", &info)?;
         self.statistics.found_again += 1;
