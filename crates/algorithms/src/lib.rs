@@ -6,6 +6,7 @@
 
 mod constant;
 mod cubic;
+mod dctcp;
 mod registry;
 mod reno;
 mod spec;
@@ -20,6 +21,7 @@ mod windowed_tests;
 
 pub use constant::{Constant, ConstantConfig};
 pub use cubic::{Cubic, CubicConfig};
+pub use dctcp::{Dctcp, DctcpConfig};
 pub use registry::{Choice, Entry, all, by_spec};
 pub use reno::{Reno, RenoConfig};
 pub use spec::{Parameter, SpecError};

@@ -4,7 +4,7 @@ use fairwater_plane::{Algorithm, AlgorithmError, Control, Flow, FlowInfo, Progra
 
 use crate::registry::{Entry, builder};
 use crate::spec::{Parameter, Settings};
-use crate::window::{HyStart, Pace, Period, Shape, SlowStart, Window};
+use crate::window::{Avoidance, HyStart, Marks, Pace, Period, Shape, SlowStart, Window};
 
 /// How a [`Reno`] behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +74,8 @@ impl Reno {
             beta: "0.5",
             slow_start: config.slow_start,
             hystart: config.hystart,
-            ecn: config.ecn,
+            marks: Marks::as_loss(config.ecn),
+            avoidance: Avoidance::Plane,
             period: config.report,
         };
         Ok(Self {

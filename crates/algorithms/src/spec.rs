@@ -140,7 +140,6 @@ impl<'a> Settings<'a> {
     }
 
     /// A number with or without a fraction: `0.0625`.
-    #[allow(dead_code, reason = "taken by the algorithms with such a parameter")]
     pub(crate) fn decimal(&mut self, key: &str, range: RangeInclusive<f64>) -> Option<f64> {
         const PLAIN: [(&str, f64); 1] = [("", 1.0)];
         self.take(key, |v| scaled(v, &PLAIN).filter(|n| range.contains(n)))

@@ -9,7 +9,7 @@ use fairwater_plane::{Algorithm, AlgorithmError, Control, Flow, FlowInfo, Progra
 
 use crate::registry::{Entry, builder};
 use crate::spec::{Parameter, Settings};
-use crate::window::{HyStart, Pace, Period, Reading, Shape, SlowStart, Window};
+use crate::window::{Avoidance, HyStart, Marks, Pace, Period, Reading, Shape, SlowStart, Window};
 use curve::{Epoch, w_max_after};
 
 /// How a [`Cubic`] behaves.
@@ -104,7 +104,8 @@ impl Cubic {
             beta: "0.7",
             slow_start: config.slow_start,
             hystart: config.hystart,
-            ecn: config.ecn,
+            marks: Marks::as_loss(config.ecn),
+            avoidance: Avoidance::Plane,
             period: config.report,
         };
         Ok(Self {

@@ -4,7 +4,7 @@ mod program;
 
 use fairwater_plane::{AlgorithmError, Control, Field, FlowInfo, Programs, Report, Var};
 
-pub(crate) use program::Shape;
+pub(crate) use program::{Avoidance, Marks, Shape};
 
 /// How often a flow reports when nothing urgent happens. Losses, timeouts and the end of a
 /// recovery are reported at once.

@@ -8,7 +8,7 @@
 use super::{HyStart, Period, SlowStart};
 
 /// What the text depends on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Shape {
     /// The multiplicative decrease factor as a decimal constant: ssthresh is this × cwnd.
     pub(crate) beta: &'static str,
@@ -16,10 +16,40 @@ pub(crate) struct Shape {
     pub(crate) slow_start: SlowStart,
     /// What ends the initial slow start before a loss does.
     pub(crate) hystart: HyStart,
-    /// Whether ECN marks count as congestion (RFC 3168 §6.1.2).
-    pub(crate) ecn: bool,
+    /// What ECN marks do.
+    pub(crate) marks: Marks,
+    /// Who sets the pace of congestion avoidance.
+    pub(crate) avoidance: Avoidance,
     /// How often the program reports when nothing urgent happens.
     pub(crate) period: Period,
+}
+
+/// What ECN marks do to the window.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Marks {
+    /// Nothing.
+    Ignored,
+    /// What a loss does (RFC 3168 §6.1.2).
+    AsLoss,
+    /// They cut cwnd by half of their share α, a moving average in which a round trip has this
+    /// weight (RFC 8257 §3.3).
+    Share(f64),
+}
+
+impl Marks {
+    /// For algorithms that answer marks as losses, or not at all.
+    pub(crate) fn as_loss(ecn: bool) -> Self {
+        if ecn { Self::AsLoss } else { Self::Ignored }
+    }
+}
+
+/// Who sets the pace of congestion avoidance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Avoidance {
+    /// The plane, with each report.
+    Plane,
+    /// The program: one segment for each cwnd acknowledged (RFC 5681 §3.1).
+    Reno,
 }
 
 impl Shape {
@@ -32,8 +62,19 @@ impl Shape {
             Period::Rtt => "(> Micros Flow.rtt_sample_us)".to_owned(),
             Period::Micros(us) => format!("(> Micros {us})"),
         };
+        let (congestion, reduced) = match self.marks {
+            Marks::Ignored => (LOSS, WHOLE_SEGMENTS),
+            Marks::AsLoss => (LOSS_OR_MARK, WHOLE_SEGMENTS),
+            Marks::Share(_) => (LOSS_OR_MARK, BY_SHARE),
+        };
+        let gain = match self.marks {
+            Marks::Share(gain) => format!("{gain:.6}"),
+            Marks::Ignored | Marks::AsLoss => String::new(),
+        };
+        let by_share = matches!(self.marks, Marks::Share(_));
         let parts = [
             DEFINITIONS,
+            if by_share { DEFINE_SHARE } else { "" },
             if self.slow_start == SlowStart::Plane {
                 DEFINE_GOAL
             } else {
@@ -47,6 +88,7 @@ impl Shape {
             if rate { DEFINE_RATE } else { "" },
             ")\n",
             FOLD,
+            if by_share { SHARE } else { "" },
             RESPONSE,
             match self.hystart {
                 HyStart::Off => "",
@@ -58,12 +100,18 @@ impl Shape {
                 SlowStart::Plane => SLOW_START_PLANE,
                 SlowStart::ProgramCwnd | SlowStart::ProgramRate => SLOW_START_CWND,
             },
+            match self.avoidance {
+                Avoidance::Plane => "",
+                Avoidance::Reno => RENO_PACE,
+            },
             AVOIDANCE,
         ];
         parts
             .concat()
+            .replace("@reduced@", reduced)
             .replace("@beta@", self.beta)
-            .replace("@congestion@", if self.ecn { LOSS_OR_MARK } else { LOSS })
+            .replace("@gain@", &gain)
+            .replace("@congestion@", congestion)
             .replace("@leave rate@", if rate { LEAVE_RATE } else { "" })
             .replace("@window@", if rate { WINDOW_OF_RATE } else { "last_cwnd" })
             .replace(
@@ -130,6 +178,13 @@ const DEFINITIONS: &str = "\
   (steps 0)
 ";
 
+const DEFINE_SHARE: &str = "  \
+  (Report.alpha 1048576)           # of what was delivered, the share that was marked, in 2^-20
+  (window_left 14480)              # of this window, still to be acknowledged
+  (window_packets 0)               # delivered in it
+  (window_marked 0)                # of these, with a mark
+";
+
 const DEFINE_GOAL: &str =
     "  (goal 0)                         # set by the plane: cwnd to reach in slow start
 ";
@@ -173,6 +228,29 @@ const FOLD: &str = "
   (:= Report.min_rtt_us (min Report.min_rtt_us Flow.rtt_sample_us))
   (fallthrough))
 ";
+
+/// RFC 8257 §3.3, by packets as Linux counts: marks are known for whole packets alone.
+const SHARE: &str = "
+(when (> (+ Ack.packets_acked Ack.packets_misordered) 0)
+  (:= window_packets (+ window_packets Ack.packets_acked Ack.packets_misordered))
+  (:= window_marked (+ window_marked Ack.ecn_packets))
+  (:= window_left (- window_left Ack.bytes_acked))
+  (when (== window_left 0)
+    (:= Report.alpha
+      (+ (- Report.alpha (* @gain@ Report.alpha))
+         (* @gain@ (/ (* 1048576 (min window_marked window_packets)) window_packets))))
+    (:= window_left (- outstanding Ack.bytes_acked))
+    (:= window_packets 0)
+    (:= window_marked 0)))
+";
+
+/// Whole segments, as kernels reckon.
+const WHOLE_SEGMENTS: &str = "(* mss (/ (* @beta@ Cwnd) mss))";
+/// RFC 8257 §3.3 for a mark, §3.4 for a loss. To the byte: in a small window, a whole segment would
+/// be far more than α/2.
+const BY_SHARE: &str = "(if (> Ack.lost_pkts_sample 0)
+    (* @beta@ Cwnd)
+    (- Cwnd (/ (* Cwnd Report.alpha) 2097152)))";
 
 const LOSS: &str = "(> Ack.lost_pkts_sample 0)";
 const LOSS_OR_MARK: &str = "(|| (> Ack.lost_pkts_sample 0) (> Ack.ecn_packets 0))";
@@ -223,7 +301,7 @@ const RESPONSE: &str = "
   @no goal@
   (:= Report.before Cwnd)
   (:= ssthresh_before Report.ssthresh)
-  (:= Report.ssthresh (max (* mss (/ (* @beta@ Cwnd) mss)) (* 2 mss)))
+  (:= Report.ssthresh (max @reduced@ (* 2 mss)))
   (:= recover (- outstanding Ack.bytes_acked))
   (:= prr_delivered 0)
   (:= prr_out 0)
@@ -343,6 +421,11 @@ const SLOW_START_RATE: &str = "
     (:= Rate (min 1000000000000 (* Rate 2)))
     (:= doubled_at Ack.now))
   (:= Cwnd (max Cwnd (/ (* Rate Flow.rtt_sample_us) 666667))))
+";
+
+const RENO_PACE: &str = "
+(when (> growth 0)
+  (:= per_mss Cwnd))
 ";
 
 /// One step for what was earned before, at most, as the pace may have changed since (Linux's

@@ -1,5 +1,6 @@
 //! No signal that a datapath may ever give, however absurd, loses a flow.
 
+use fairwater_algorithms::all;
 use proptest::prelude::*;
 
 use crate::support::driver::Driver;
@@ -46,7 +47,13 @@ fn ack() -> impl Strategy<Value = Ack> {
         )
 }
 
+/// Every algorithm as it comes, and those with a choice of slow starts in each of their shapes.
 fn spec() -> impl Strategy<Value = String> {
+    let names: Vec<_> = all().iter().map(|entry| entry.name.to_owned()).collect();
+    prop_oneof![prop::sample::select(names), shaped()]
+}
+
+fn shaped() -> impl Strategy<Value = String> {
     let algorithm = prop_oneof![Just("reno"), Just("cubic")];
     let slow_start = prop_oneof![Just("plane"), Just("program-cwnd"), Just("program-rate")];
     let hystart = prop_oneof![Just("off"), Just("classic"), Just("plusplus")];

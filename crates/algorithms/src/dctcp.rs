@@ -1,0 +1,117 @@
+//! Data Center TCP (RFC 8257): cwnd is cut by the share of packets that queues have marked.
+//!
+//! All of it is in the program, since a round trip in a data center is shorter than the way to the
+//! plane and back.
+
+use fairwater_plane::{Algorithm, AlgorithmError, Control, Ecn, Flow, FlowInfo, Programs, Report};
+
+use crate::registry::{Entry, builder};
+use crate::spec::{Parameter, Settings};
+use crate::window::{Avoidance, HyStart, Marks, Period, Shape, SlowStart, Window};
+
+/// How a [`Dctcp`] behaves.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DctcpConfig {
+    /// g: the weight of a round trip in the moving average of the marked share, from 0.001 to 1
+    /// (RFC 8257 §3.3).
+    pub gain: f64,
+    /// How often flows report.
+    pub report: Period,
+}
+
+impl Default for DctcpConfig {
+    /// RFC 8257 §4.2 recommends a gain of 1/16.
+    fn default() -> Self {
+        Self {
+            gain: 0.0625,
+            report: Period::default(),
+        }
+    }
+}
+
+/// How the algorithm is known by name.
+pub(crate) const ENTRY: Entry = Entry {
+    name: "dctcp",
+    summary: "Data Center TCP (RFC 8257); its flows negotiate ECN",
+    parameters: PARAMETERS,
+    parse: |settings| builder(DctcpConfig::from_settings(settings), Dctcp::new),
+};
+
+const PARAMETERS: &[Parameter] = &[
+    Parameter {
+        key: "g",
+        range: "a number from 0.001 to 1",
+        default: "0.0625",
+        meaning: "the weight of a round trip in the average share of marked packets",
+    },
+    Parameter::REPORT,
+];
+
+impl DctcpConfig {
+    const GAINS: std::ops::RangeInclusive<f64> = 0.001..=1.0;
+
+    fn from_settings(settings: &mut Settings<'_>) -> Self {
+        let default = Self::default();
+        Self {
+            gain: settings.decimal("g", Self::GAINS).unwrap_or(default.gain),
+            report: settings.period().unwrap_or(default.report),
+        }
+    }
+}
+
+/// DCTCP.
+#[derive(Debug)]
+pub struct Dctcp {
+    window: Window,
+}
+
+impl Dctcp {
+    /// Compiles the program.
+    ///
+    /// # Errors
+    /// [`AlgorithmError::OutOfRange`] for a gain or a report period out of its range.
+    pub fn new(programs: &mut Programs, config: DctcpConfig) -> Result<Self, AlgorithmError> {
+        if !DctcpConfig::GAINS.contains(&config.gain) {
+            return Err(AlgorithmError::OutOfRange {
+                parameter: "g",
+                value: config.gain.to_string(),
+                range: "from 0.001 to 1".to_owned(),
+            });
+        }
+        let shape = Shape {
+            // RFC 8257 §3.4: a loss is answered as by any TCP (RFC 5681).
+            beta: "0.5",
+            slow_start: SlowStart::ProgramCwnd,
+            hystart: HyStart::Off,
+            marks: Marks::Share(config.gain),
+            avoidance: Avoidance::Reno,
+            period: config.report,
+        };
+        Ok(Self {
+            window: Window::load(programs, "dctcp", shape)?,
+        })
+    }
+}
+
+impl Algorithm for Dctcp {
+    fn name(&self) -> &str {
+        "dctcp"
+    }
+
+    fn new_flow(&self, info: &FlowInfo, control: &mut Control) -> Box<dyn Flow> {
+        self.window.begin(info, control);
+        Box::new(DctcpFlow)
+    }
+
+    /// RFC 8257 §3.1 and §3.2.
+    fn ecn(&self) -> Ecn {
+        Ecn::Required
+    }
+}
+
+struct DctcpFlow;
+
+impl Flow for DctcpFlow {
+    /// Nothing is left to decide; reports show that the flow lives, and what it does.
+    fn on_report(&mut self, _: &Report, _: &mut Control) {}
+}
