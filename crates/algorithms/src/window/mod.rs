@@ -83,6 +83,7 @@ pub(crate) struct Window {
     ceiling: Var,
     last_cwnd: Var,
     round_left: Option<Var>,
+    window_left: Option<Var>,
     goal: Option<Var>,
 }
 
@@ -163,6 +164,9 @@ impl Window {
             round_left: (shape.hystart != HyStart::Off)
                 .then(|| p.variable("round_left"))
                 .transpose()?,
+            window_left: matches!(shape.marks, Marks::Share(_))
+                .then(|| p.variable("window_left"))
+                .transpose()?,
             goal: (shape.slow_start == SlowStart::Plane)
                 .then(|| p.variable("goal"))
                 .transpose()?,
@@ -173,8 +177,8 @@ impl Window {
     pub(crate) fn begin(&self, info: &FlowInfo, control: &mut Control) {
         control.update(self.mss, info.mss);
         control.update(self.last_cwnd, info.cwnd);
-        if let Some(round_left) = self.round_left {
-            control.update(round_left, info.cwnd);
+        for left in [self.round_left, self.window_left].into_iter().flatten() {
+            control.update(left, info.cwnd);
         }
     }
 

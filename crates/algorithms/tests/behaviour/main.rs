@@ -5,6 +5,7 @@
 
 mod constant;
 mod cubic;
+mod dctcp;
 mod fidelity;
 mod limits;
 mod native;

@@ -21,6 +21,7 @@ fn ack() -> impl Strategy<Value = Ack> {
         number(),
         number(),
         prop_oneof![6 => Just(0), 2 => 1_u64..20, 1 => number()],
+        prop_oneof![6 => Just(0), 2 => 1_u64..20, 1 => number()],
     );
     (
         counts,
@@ -31,13 +32,21 @@ fn ack() -> impl Strategy<Value = Ack> {
         prop::bool::weighted(0.05),
     )
         .prop_map(
-            |((acked, misordered, lost_packets), in_flight, pending, rtt_us, now_us, timeout)| {
+            |(
+                (acked, misordered, lost_packets, marked_packets),
+                in_flight,
+                pending,
+                rtt_us,
+                now_us,
+                timeout,
+            )| {
                 Ack {
                     now_us,
                     acked,
                     misordered,
                     delivered: 0,
                     lost_packets,
+                    marked_packets,
                     in_flight,
                     pending,
                     rtt_us,

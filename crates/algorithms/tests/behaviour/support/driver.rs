@@ -95,6 +95,8 @@ impl Controller for Driver {
             (Signal::BytesMisordered, ack.misordered),
             (Signal::PacketsMisordered, ack.misordered / MSS),
             (Signal::LostPkts, ack.lost_packets),
+            (Signal::EcnPackets, ack.marked_packets),
+            (Signal::EcnBytes, ack.marked_packets.saturating_mul(MSS)),
             (Signal::Now, ack.now_us),
             (Signal::BytesInFlight, ack.in_flight),
             (Signal::PacketsInFlight, ack.in_flight / MSS),

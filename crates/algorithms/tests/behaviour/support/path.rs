@@ -16,6 +16,8 @@ pub(crate) struct Ack {
     /// Newly delivered, in or out of order: what no signal of CCP's says exactly.
     pub(crate) delivered: u64,
     pub(crate) lost_packets: u64,
+    /// Packets of `delivered` that came with a mark.
+    pub(crate) marked_packets: u64,
     pub(crate) in_flight: u64,
     pub(crate) pending: u64,
     pub(crate) rtt_us: u64,
@@ -43,6 +45,8 @@ pub(crate) struct Path {
     pub(crate) application: Application,
     /// Which transmissions are lost on the way, by number and time.
     pub(crate) lose: Box<dyn FnMut(u64, u64) -> bool>,
+    /// Which are marked with ECN CE, by number and the packets that wait before it.
+    pub(crate) mark: Box<dyn FnMut(u64, usize) -> bool>,
     pub(crate) idle_restart: bool,
     /// How long the receiver gathers packets for one ACK, µs.
     pub(crate) gather_us: u64,
@@ -51,12 +55,14 @@ pub(crate) struct Path {
 impl Path {
     pub(crate) fn new(packets_per_s: u64, rtt_us: u64, queue: usize) -> Self {
         let lose = Box::new(|_, _| false);
+        let mark = Box::new(|_, _| false);
         Self {
             packets_per_s,
             rtt_us,
             queue,
             application: bulk,
             lose,
+            mark,
             idle_restart: true,
             gather_us: 0,
         }
@@ -72,6 +78,7 @@ pub(crate) struct Sample {
     pub(crate) rtt_us: u64,
     pub(crate) delivered: u64,
     pub(crate) lost_now: u64,
+    pub(crate) marked_now: u64,
     pub(crate) timeout: bool,
     pub(crate) rate: u64,
 }
@@ -88,6 +95,7 @@ struct Transmission {
     number: u64,
     packet: usize,
     sent_us: u64,
+    marked: bool,
     /// `None` when the network drops it.
     ack_us: Option<u64>,
 }
@@ -113,6 +121,7 @@ struct Sender<'c> {
     rtt_us: u64,
     samples: Vec<Sample>,
     delivered: u64,
+    marked: u64,
 }
 
 /// Runs for a while and yields every invocation.
@@ -138,6 +147,7 @@ pub(crate) fn run(path: Path, control: &mut dyn Controller, seconds: f64) -> Vec
         rtt_us: u64::MAX,
         samples: Vec::new(),
         delivered: 0,
+        marked: 0,
     };
     let end_us = (seconds * 1e6) as u64;
     while s.now_us < end_us {
@@ -207,6 +217,7 @@ impl Sender<'_> {
         self.next_number += 1;
         let dropped =
             self.departures.len() > self.path.queue || (self.path.lose)(number, self.now_us);
+        let marked = !dropped && (self.path.mark)(number, self.departures.len());
         let ack_us = (!dropped).then(|| {
             let start = self
                 .departures
@@ -228,6 +239,7 @@ impl Sender<'_> {
             number,
             packet,
             sent_us: self.now_us,
+            marked,
             ack_us,
         });
     }
@@ -236,6 +248,7 @@ impl Sender<'_> {
         let sacked_before = self.sacked;
         let unacked_before = self.unacked;
         let delivered_before = self.delivered;
+        self.marked = 0;
         let mut lost_packets = 0;
         let due = |t: &Transmission, now_us| t.ack_us.is_some_and(|at| at <= now_us);
         while let Some(at) = self.transmissions.iter().position(|t| due(t, self.now_us)) {
@@ -267,6 +280,7 @@ impl Sender<'_> {
             self.packets[t.packet] = Packet::Sacked;
             self.sacked += 1;
             self.delivered += 1;
+            self.marked += u64::from(t.marked);
         }
         while self.packets.get(self.unacked) == Some(&Packet::Sacked) {
             self.packets[self.unacked] = Packet::Acked;
@@ -316,6 +330,7 @@ impl Sender<'_> {
             misordered: misordered * MSS,
             delivered: delivered * MSS,
             lost_packets,
+            marked_packets: if timeout { 0 } else { self.marked },
             in_flight: self.in_flight * MSS,
             pending: written * MSS,
             rtt_us: self.rtt_us,
@@ -329,6 +344,7 @@ impl Sender<'_> {
             rtt_us: self.rtt_us,
             delivered: self.delivered,
             lost_now: lost_packets,
+            marked_now: ack.marked_packets,
             timeout,
             rate: self.rate,
         });
