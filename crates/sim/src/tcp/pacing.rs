@@ -1,7 +1,5 @@
 //! When the next segment may leave.
 
-use super::HEADERS;
-
 /// The first segments of a connection are not paced, as in Linux: the initial window is a burst.
 const UNPACED: u64 = 10;
 
@@ -38,14 +36,15 @@ impl Pacer {
         self.free_at
     }
 
-    /// A segment of so many payload bytes leaves. A pause earns up to half of a segment's time
+    /// A segment of so many payload bytes leaves. Rates are of payload, as delivery rates are, and as
+    /// Linux paces: `tcp_update_skb_after_send` sees the segment without its headers. A pause earns up to half of a segment's time
     /// back, as in Linux, which makes up for late timers.
     pub(super) fn on_send(&mut self, now: u64, payload: u64, rate: u64, sent: u64) {
         if rate == 0 || sent <= UNPACED {
             self.free_at = self.free_at.max(now);
             return;
         }
-        let takes = (payload + u64::from(HEADERS)).saturating_mul(1_000_000_000) / rate;
+        let takes = payload.saturating_mul(1_000_000_000) / rate;
         let credit = now.saturating_sub(self.free_at).min(takes / 2);
         self.free_at = now.max(self.free_at).saturating_add(takes - credit);
     }

@@ -81,10 +81,10 @@ fn a_rate_spaces_segments() {
     config.initial_window = 100;
     let mut sender = Sender::new(&config, Time::ZERO);
     sender.write(1 << 30);
-    // 1500 bytes on the wire each ms.
+    // A segment each ms: headers do not count, as in Linux.
     sender.set_controls(Controls {
         cwnd: 100 * 1448,
-        rate: 1_500_000,
+        rate: 1_448_000,
     });
     let mut now = Time::ZERO;
     let mut times = Vec::new();
