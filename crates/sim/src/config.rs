@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fairwater_net::{LinkConfig, Time};
+use fairwater_plane::{HostedAlgorithm, Plane};
 
 /// A host or a router: an index, from 0 to [`Config::nodes`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -98,6 +99,23 @@ pub struct FlowConfig {
     pub tag: u32,
     /// How its TCP behaves.
     pub tcp: TcpConfig,
+}
+
+impl FlowConfig {
+    /// The kind of ECN that its connections agree upon: that of [`TcpConfig::ecn`], but for
+    /// algorithms of the plane that cannot do without, as in Linux (RFC 8257 §3).
+    #[must_use]
+    pub fn negotiated_ecn(&self, plane: &Plane) -> Ecn {
+        let requires = |name: &str| {
+            let named = |a: &&HostedAlgorithm| a.name() == name;
+            let hosted = plane.algorithms().iter().find(named);
+            hosted.is_some_and(|a| a.ecn() == fairwater_plane::Ecn::Required)
+        };
+        match (&self.governor, self.tcp.ecn) {
+            (Governor::Plane(name), Ecn::Off) if requires(name) => Ecn::Dctcp,
+            (_, configured) => configured,
+        }
+    }
 }
 
 /// Who decides cwnd and rate.

@@ -12,7 +12,9 @@ use crate::plane_link::Host;
 use crate::routes::{Hop, Load, Routes, Ways, ideal, ideal_of_all};
 use crate::tcp::HEADERS;
 use crate::traffic::Source;
-use crate::{Balancing, Config, FlowConfig, FlowOutcome, FlowReading, Path, Request, Sample};
+use crate::{
+    Balancing, Config, Ecn, FlowConfig, FlowOutcome, FlowReading, Path, Request, Sample, TcpConfig,
+};
 
 /// One flow.
 #[derive(Debug)]
@@ -22,6 +24,8 @@ pub(crate) struct Flow {
     pub(crate) forward: Ways,
     pub(crate) reverse: Ways,
     balancing: Balancing,
+    /// What its connections agree upon.
+    ecn: Ecn,
     /// Its sender's host at the plane, if the plane governs it.
     pub(crate) host: Option<Host>,
     /// The connection that its application writes to: the last that it opened.
@@ -56,6 +60,7 @@ impl Flow {
         (forward, reverse): (Ways, Ways),
         routes: &Routes,
         host: Option<Host>,
+        ecn: Ecn,
     ) -> Self {
         let empty = Load {
             bytes: u64::from(HEADERS),
@@ -64,6 +69,7 @@ impl Flow {
         let one_way = |ways: &Ways| quickest(config, ways, routes, empty);
         Self {
             source,
+            ecn,
             alarm: Alarm::default(),
             handshake: one_way(&forward).saturating_add(one_way(&reverse)),
             forward,
@@ -84,6 +90,14 @@ impl Flow {
                 asked: 0,
                 samples: Vec::new(),
             },
+        }
+    }
+
+    /// How a new connection's TCP behaves, after the handshake's agreement.
+    pub(crate) fn tcp(&self, config: &FlowConfig) -> TcpConfig {
+        TcpConfig {
+            ecn: self.ecn,
+            ..config.tcp.clone()
         }
     }
 

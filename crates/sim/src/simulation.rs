@@ -92,6 +92,8 @@ impl<C: Deref<Target = Config>, O: Observer> Simulation<C, O> {
     fn begin(owner: C, plane: Plane, observer: O) -> Self {
         let config: &Config = &owner;
         let end = Time::ZERO + config.duration;
+        let ecn = config.flows.iter().map(|flow| flow.negotiated_ecn(&plane));
+        let ecn: Vec<_> = ecn.collect();
         let mut plane = PlaneLink::new(plane, &config.plane);
         let mut events = Events::default();
         let mut routes = Routes::default();
@@ -104,7 +106,7 @@ impl<C: Deref<Target = Config>, O: Observer> Simulation<C, O> {
             events.push(Time::ZERO + interval, Event::Sample);
         }
         let mut flows = Vec::with_capacity(config.flows.len());
-        for (index, flow) in config.flows.iter().enumerate() {
+        for (index, (flow, ecn)) in config.flows.iter().zip(ecn).enumerate() {
             let ways = finder.ways(flow, &mut routes);
             let host = match flow.governor {
                 Governor::Plane(_) => {
@@ -123,7 +125,7 @@ impl<C: Deref<Target = Config>, O: Observer> Simulation<C, O> {
             );
             let rng = stream(config.seed, Purpose::Requests, index);
             let source = Source::new(flow, flow.start + jitter, rng);
-            let mut flow = Flow::new(config, flow, source, ways, &routes, host);
+            let mut flow = Flow::new(config, flow, source, ways, &routes, host, ecn);
             let first = flow.source.first_turn();
             let event = Event::Flow(u32::try_from(index).unwrap_or(u32::MAX));
             flow.alarm.set(Some(first), event, &mut events);

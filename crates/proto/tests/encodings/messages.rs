@@ -53,15 +53,17 @@ fn info() -> impl Strategy<Value = FlowInfo> {
         any::<[u32; 2]>(),
         [number(), number(), number()],
     )
-        .prop_map(|(local, remote, [mss, tag], [cwnd, srtt_us, now_us])| FlowInfo {
-            local,
-            remote,
-            mss,
-            cwnd,
-            srtt_us,
-            now_us,
-            tag,
-        })
+        .prop_map(
+            |(local, remote, [mss, tag], [cwnd, srtt_us, now_us])| FlowInfo {
+                local,
+                remote,
+                mss,
+                cwnd,
+                srtt_us,
+                now_us,
+                tag,
+            },
+        )
 }
 
 fn refusal() -> impl Strategy<Value = Refusal> {

@@ -241,7 +241,7 @@ impl<C: Deref<Target = Config>, O: Observer> Simulation<C, O> {
     fn open(&mut self, index: u32) {
         let (config, now): (&Config, _) = (&self.config, self.now);
         let flow = &mut self.flows[index as usize];
-        let tcp = &config.flows[index as usize].tcp;
+        let tcp = &flow.tcp(&config.flows[index as usize]);
         let turns = flow.first_turns(config.seed, index);
         let place = self.connections.open(|generation, number| Connection {
             flow: index,

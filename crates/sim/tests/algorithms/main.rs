@@ -4,5 +4,6 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod cubic;
+mod dctcp;
 mod reno;
 mod support;

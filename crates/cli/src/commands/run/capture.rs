@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use etherparse::{IpNumber, Ipv4Header, TcpHeader, TcpOptionElement};
 use fairwater_lab::scenario::{Scenario, World};
 use fairwater_net::{Ecn, Time};
-use fairwater_sim::{Captured, Ecn as Agreed, FlowConfig, NodeId, TcpConfig};
+use fairwater_plane::Plane;
+use fairwater_sim::{Captured, Ecn as Agreed, FlowConfig, NodeId};
 
 use crate::failure::Failure;
 
@@ -47,7 +48,7 @@ impl Capture {
     }
 
     /// Begins the file of a run with these flows.
-    pub(super) fn begin(&self, flows: &[FlowConfig]) -> Result<Recorder, Failure> {
+    pub(super) fn begin(&self, flows: &[FlowConfig], plane: &Plane) -> Result<Recorder, Failure> {
         let shown = self.file.display().to_string();
         let begun = File::create(&self.file).and_then(|file| {
             let mut out = BufWriter::new(file);
@@ -57,7 +58,7 @@ impl Capture {
         Ok(Recorder {
             out: begun.map_err(Failure::io(shown.clone()))?,
             shown,
-            ends: flows.iter().map(|flow| Ends::of(&flow.tcp)).collect(),
+            ends: flows.iter().map(|flow| Ends::of(flow, plane)).collect(),
             failed: None,
         })
     }
@@ -105,13 +106,14 @@ const TIMESTAMP_BYTES: u32 = 12;
 const MAX_WINDOW_SCALE: u8 = 14;
 
 impl Ends {
-    fn of(tcp: &TcpConfig) -> Self {
+    fn of(flow: &FlowConfig, plane: &Plane) -> Self {
+        let tcp = &flow.tcp;
         let fits = |scale: &u8| tcp.receive_window >> scale <= u64::from(u16::MAX);
         Self {
             mss: u16::try_from(tcp.mss.saturating_add(TIMESTAMP_BYTES)).unwrap_or(u16::MAX),
             window_scale: (0..MAX_WINDOW_SCALE).find(fits).unwrap_or(MAX_WINDOW_SCALE),
             sack: tcp.sack,
-            ecn: tcp.ecn,
+            ecn: flow.negotiated_ecn(plane),
         }
     }
 }

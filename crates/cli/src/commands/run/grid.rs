@@ -120,14 +120,15 @@ fn work(job: &Job<'_>, queue: &Mutex<VecDeque<usize>>, tell: &Sender<Result<Find
 
 /// Simulates a point; `None` when it was stopped.
 fn one(job: &Job<'_>, point: &Point) -> Result<Option<Finding>, Failure> {
+    let plane = plane(point, job.beside)?;
     let mut watcher = Watcher {
         stop: job.stop,
         recorder: match job.capture {
-            Some(capture) => Some(capture.begin(&point.config.flows)?),
+            Some(capture) => Some(capture.begin(&point.config.flows, &plane)?),
             None => None,
         },
     };
-    let outcome = fairwater_sim::run(&point.config, plane(point, job.beside)?, &mut watcher);
+    let outcome = fairwater_sim::run(&point.config, plane, &mut watcher);
     if let Some(recorder) = watcher.recorder {
         recorder.finish()?;
     }

@@ -11,7 +11,7 @@ mod networks;
 mod seeds;
 pub(crate) mod series;
 
-pub(crate) use networks::{BOTTLENECK, Dumbbell, plane};
+pub(crate) use networks::{BOTTLENECK, Dumbbell, jain, plane};
 pub(crate) use seeds::each_seed;
 
 use std::time::Duration;
