@@ -2,7 +2,7 @@
 //! 1996.
 
 use super::flows::{Flows, Turns};
-use super::{DropReason, Held, Limit, Sink};
+use super::{Held, Limit, Sink};
 use crate::{Packet, Time};
 
 /// Deficit round robin.
@@ -54,23 +54,9 @@ impl<P: Packet> Drr<P> {
         if self.flows.push(index, held) {
             self.active.push_back(index);
         }
-        // Room is taken from the longest queue ("buffer stealing").
-        while !self
-            .config
-            .limit
-            .holds(self.flows.len(), self.flows.bytes())
-        {
-            let Some(longest) = self.flows.longest(self.active.iter()) else {
-                return;
-            };
-            if let Some(held) = self.flows.pop_back(longest) {
-                sink.drop(now, DropReason::QueueFull, held);
-            }
-            if self.flows.bucket(longest).fifo.len() == 0 {
-                self.in_turn &= self.active.front() != Some(&longest);
-                self.active.retain(|index| *index != longest);
-                self.flows.bucket(longest).state = 0;
-            }
+        let limit = self.config.limit;
+        if self.flows.steal(limit, &mut self.active, now, sink) {
+            self.in_turn = false;
         }
     }
 

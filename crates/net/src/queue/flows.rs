@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-use super::Held;
 use super::drop_tail::Fifo;
-use crate::Packet;
+use super::{DropReason, Held, Limit, Sink};
+use crate::{Packet, Time};
 
 /// So many queues, each for the flows whose hash leads there. `S` is what a discipline keeps of
 /// each.
@@ -70,7 +70,7 @@ impl<P: Packet, S: Default> Flows<P, S> {
     }
 
     /// Takes the last packet of a bucket.
-    pub(super) fn pop_back(&mut self, index: Index) -> Option<Held<P>> {
+    fn pop_back(&mut self, index: Index) -> Option<Held<P>> {
         self.change(index, |bucket| bucket.fifo.pop_back())
     }
 
@@ -92,12 +92,42 @@ impl<P: Packet, S: Default> Flows<P, S> {
         &mut self.buckets[index as usize]
     }
 
-    /// The bucket with the most bytes among `candidates`; the first among equals.
+    /// Takes packets from the end of the longest of the active buckets until the limit holds the
+    /// others ("buffer stealing"). Whether the one in front lost its turn with its last packet.
+    pub(super) fn steal(
+        &mut self,
+        limit: Limit,
+        active: &mut Turns,
+        now: Time,
+        sink: &mut Sink<P>,
+    ) -> bool {
+        let front = active.front().copied();
+        while !limit.holds(self.packets, self.bytes) {
+            let Some(longest) = self.longest(active.iter()) else {
+                break;
+            };
+            if let Some(held) = self.pop_back(longest) {
+                sink.drop(now, DropReason::QueueFull, held);
+            }
+            let bucket = self.bucket(longest);
+            if bucket.fifo.len() == 0 {
+                bucket.state = S::default();
+                active.retain(|index| *index != longest);
+            }
+        }
+        active.front().copied() != front
+    }
+
+    /// The bucket with the most bytes among `candidates`, and of such with the most packets; the
+    /// first among equals. Packets without bytes are packets too.
     pub(super) fn longest<'a>(&self, candidates: impl Iterator<Item = &'a Index>) -> Option<Index> {
-        let bytes = |index: &&Index| self.buckets[**index as usize].fifo.bytes();
+        let size = |index: &&Index| {
+            let fifo = &self.buckets[**index as usize].fifo;
+            (fifo.bytes(), fifo.len())
+        };
         candidates
             .reduce(|best, index| {
-                if bytes(&index) > bytes(&best) {
+                if size(&index) > size(&best) {
                     index
                 } else {
                     best

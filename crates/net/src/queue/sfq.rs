@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::flows::{Flows, Index, Turns};
-use super::{DropReason, Held, Limit, Sink};
+use super::{Held, Limit, Sink};
 use crate::probability::Draws;
 use crate::{Packet, Time};
 
@@ -59,21 +59,8 @@ impl<P: Packet> Sfq<P> {
         self.perturb(now);
         self.push(held);
         // McKenney: what is too much is taken from the longest queue, from its end.
-        while !self
-            .config
-            .limit
-            .holds(self.flows.len(), self.flows.bytes())
-        {
-            let Some(longest) = self.flows.longest(self.active.iter()) else {
-                return;
-            };
-            if let Some(held) = self.flows.pop_back(longest) {
-                sink.drop(now, DropReason::QueueFull, held);
-            }
-            if self.flows.bucket(longest).fifo.len() == 0 {
-                self.active.retain(|index| *index != longest);
-            }
-        }
+        let limit = self.config.limit;
+        self.flows.steal(limit, &mut self.active, now, sink);
     }
 
     fn push(&mut self, held: Held<P>) {

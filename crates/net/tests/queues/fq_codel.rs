@@ -111,3 +111,19 @@ fn a_flow_that_waits_too_long_loses_packets_and_another_does_not() {
     assert!(bad.len() > 100 && good.is_empty());
     assert!(bad.iter().all(|drop| drop.reason == DropReason::Aqm));
 }
+
+#[test]
+fn packets_without_bytes_are_dropped_as_well() {
+    let mut bench = bench(FqCoDelConfig {
+        limit: Limit::Packets(10),
+        ..FqCoDelConfig::default()
+    });
+    // A queue that has had its turn stays among the others, empty.
+    bench.put(Time::ZERO, of_flow(1, 0));
+    assert!(bench.take(Time::ZERO).is_some());
+    for _ in 0..30 {
+        bench.put(Time::ZERO, of_flow(2, 0));
+    }
+    let left = std::iter::from_fn(|| bench.take(Time::ZERO)).count();
+    assert!((5..=10).contains(&left), "{left}");
+}
