@@ -58,12 +58,18 @@ pub enum GeneralProblem {
     /// Too many to number.
     #[error("there are {0} flows: {max} is the most", max = MAX_FLOWS)]
     TooManyFlows(usize),
+    /// Too many to find ways between.
+    #[error("there are {0} nodes: {max} is the most", max = MAX_NODES)]
+    TooManyNodes(u32),
     /// Nothing would be counted.
     #[error("measuring begins at {0:?}, when the simulation has ended")]
     MeasuresNothing(Duration),
     /// Samples without end.
     #[error("the interval of samples is 0")]
     NoInterval,
+    /// More than memory holds.
+    #[error("there would be {0} samples of flows and edges: {max} is the most", max = MAX_SAMPLES)]
+    TooManySamples(u128),
     /// There is no such node.
     #[error("the capture is at node {}, which does not exist", .0.0)]
     CaptureNowhere(NodeId),
@@ -138,7 +144,8 @@ pub enum FlowProblem {
     },
     /// Virtual time would stand still while packets go round.
     #[error(
-        "a packet and its acknowledgement take no time: every edge is unlimited and has no delay"
+        "a packet and its acknowledgement take no time: no edge has a delay, or a rate that holds \
+         them up"
     )]
     NoTime,
     /// It ends before it starts.
@@ -214,6 +221,15 @@ pub enum SizeProblem {
 /// The most flows of a configuration.
 pub const MAX_FLOWS: usize = 1 << 20;
 
+/// The most nodes of a configuration.
+pub const MAX_NODES: u32 = 1 << 20;
+
+/// The most samples of all flows and edges together; they take some gigabytes.
+pub const MAX_SAMPLES: u128 = 100_000_000;
+
+/// The greatest receive window, bytes: RFC 7323 §2.3 shifts 16 bits by 14 at most.
+pub const MAX_RECEIVE_WINDOW: u64 = 65_535 << 14;
+
 /// The most payload of an IPv4 packet beside headers.
 const MAX_MSS: u32 = 65_535 - crate::tcp::HEADERS;
 
@@ -266,6 +282,9 @@ impl Config {
                 add(EdgeProblem::Loop(edge.from));
             }
         }
+        if self.nodes > MAX_NODES {
+            return problems;
+        }
         let mut finder = Finder::new(self);
         for (index, flow) in self.flows.iter().enumerate() {
             let mut found = Vec::new();
@@ -284,6 +303,7 @@ impl Config {
         let end = Time::ZERO + self.duration;
         let measure = &self.measure;
         let outages = &self.plane.outages;
+        let samples = self.samples();
         let wrong = |index: &usize| {
             let (start, end) = outages[*index];
             let before = index.checked_sub(1).map_or(Time::ZERO, |i| outages[i].1);
@@ -300,12 +320,20 @@ impl Config {
                 GeneralProblem::TooManyFlows(self.flows.len()),
             ),
             (
+                self.nodes > MAX_NODES,
+                GeneralProblem::TooManyNodes(self.nodes),
+            ),
+            (
                 !self.duration.is_zero() && measure.from >= end,
                 GeneralProblem::MeasuresNothing(measure.from.since(Time::ZERO)),
             ),
             (
                 measure.interval.is_some_and(|i| i.is_zero()),
                 GeneralProblem::NoInterval,
+            ),
+            (
+                samples > MAX_SAMPLES,
+                GeneralProblem::TooManySamples(samples),
             ),
             (
                 self.plane.silence < Duration::from_micros(10),
@@ -328,6 +356,14 @@ impl Config {
         )
         .chain((0..outages.len()).filter(wrong).map(GeneralProblem::Outage))
         .collect()
+    }
+
+    /// How many samples there will be of all flows and edges.
+    fn samples(&self) -> u128 {
+        let interval_ns = self.measure.interval.map_or(0, |i| i.as_nanos());
+        let of_each = self.duration.as_nanos().checked_div(interval_ns);
+        let sampled = self.flows.len() + self.edges.len();
+        of_each.unwrap_or(0).saturating_mul(sampled as u128)
     }
 
     fn check_way(&self, flow: &FlowConfig, finder: &mut Finder<'_>, found: &mut Vec<FlowProblem>) {
@@ -506,10 +542,10 @@ fn check_tcp(tcp: &TcpConfig, require: &mut impl FnMut(bool, &'static str, Strin
         "expected at least 1 segment",
     );
     require(
-        tcp.receive_window >= u64::from(tcp.mss),
+        (u64::from(tcp.mss)..=MAX_RECEIVE_WINDOW).contains(&tcp.receive_window),
         "the receive window",
         tcp.receive_window.to_string(),
-        "expected at least one segment's bytes",
+        "expected one segment's bytes at least, and at most 1073725440 (RFC 7323 §2.3)",
     );
     require(
         !tcp.min_rto.is_zero(),

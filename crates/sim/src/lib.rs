@@ -23,8 +23,8 @@ pub mod tcp;
 mod traffic;
 
 pub use check::{
-    ConfigError, ConfigProblem, EdgeProblem, FlowProblem, GeneralProblem, MAX_FLOWS, SizeProblem,
-    Way,
+    ConfigError, ConfigProblem, EdgeProblem, FlowProblem, GeneralProblem, MAX_FLOWS, MAX_NODES,
+    MAX_RECEIVE_WINDOW, MAX_SAMPLES, SizeProblem, Way,
 };
 pub use config::{
     Balancing, Config, Ecn, Edge, EdgeId, FlowConfig, Governor, Measure, Native, NodeId, Path,

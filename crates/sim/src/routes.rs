@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fairwater_net::Capacity;
 
-use crate::{Config, EdgeId, FlowConfig, NodeId, Path};
+use crate::{Config, EdgeId, FlowConfig, MAX_RECEIVE_WINDOW, NodeId, Path};
 
 /// Where a packet is on its way: an index into [`Routes::hops`].
 pub(crate) type Hop = u32;
@@ -255,11 +255,17 @@ fn least_time(bytes: u64, bps: u64) -> Duration {
     Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
 }
 
-/// Whether a packet spends any time on the way.
+/// Whether packets spend time on the way. A bucket that a receive window does not empty lets an
+/// endless exchange pass at one moment.
 pub(crate) fn takes_time(config: &Config, way: &[EdgeId]) -> bool {
     way.iter().any(|edge| {
         config.edges.get(edge.0 as usize).is_none_or(|edge| {
-            edge.link.delay > Duration::ZERO || edge.link.capacity != Capacity::Unlimited
+            let holds_up = match edge.link.capacity {
+                Capacity::Unlimited => false,
+                Capacity::TokenBucket { burst_bytes, .. } => burst_bytes <= MAX_RECEIVE_WINDOW,
+                _ => true,
+            };
+            edge.link.delay > Duration::ZERO || holds_up
         })
     })
 }

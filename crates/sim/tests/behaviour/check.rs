@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use fairwater_net::{Capacity, Time};
 use fairwater_sim::{
-    Balancing, ConfigProblem, EdgeId, Governor, Native, NodeId, Path, SimulationError, SizeCdf,
-    Traffic, run,
+    Balancing, Config, ConfigProblem, EdgeId, Governor, MAX_RECEIVE_WINDOW, Native, NodeId, Path,
+    SimulationError, SizeCdf, Traffic, run,
 };
 
-use crate::support::{Dumbbell, edge, link, outcome, plane, way};
+use crate::support::{Dumbbell, edge, link, outcome, plane, rate, way};
 
 #[test]
 fn every_problem_is_told_with_where_it_is() {
@@ -96,6 +96,48 @@ fn packets_that_take_no_time_are_refused() {
     assert!(text.contains("take no time"), "{text}");
     config.edges[1].link.delay = Duration::from_nanos(1);
     assert_eq!(config.check(), Ok(()));
+}
+
+#[test]
+fn a_bucket_that_no_window_empties_takes_no_time() {
+    let mut config = Dumbbell::new(10, 20, 0.01).native(Native::Reno).config(1);
+    let bucket = |burst_bytes| Capacity::TokenBucket {
+        rate: rate(10),
+        burst_bytes,
+    };
+    for edge in &mut config.edges {
+        edge.link = link(bucket(u64::MAX / 2), Duration::ZERO);
+    }
+    let text = config.check().unwrap_err().to_string();
+    assert!(text.contains("take no time"), "{text}");
+    for edge in &mut config.edges {
+        edge.link = link(bucket(1_000_000), Duration::ZERO);
+    }
+    // The bucket, and what 10 ms of the rate carry; acknowledgements have edges of their own.
+    let delivered = outcome(&config).flows[0].delivered_bytes;
+    assert!((900_000..1_013_000).contains(&delivered), "{delivered}");
+}
+
+#[test]
+fn what_would_take_all_memory_is_refused() {
+    let refused = |change: &dyn Fn(&mut Config)| {
+        let mut config = Dumbbell::new(10, 20, 1.0).native(Native::Reno).config(1);
+        change(&mut config);
+        config.check().unwrap_err().to_string()
+    };
+    assert_eq!(
+        refused(&|config| config.nodes = u32::MAX),
+        "there are 4294967295 nodes: 1048576 is the most"
+    );
+    assert_eq!(
+        refused(&|config| config.measure.interval = Some(Duration::from_nanos(1))),
+        "there would be 7000000000 samples of flows and edges: 100000000 is the most"
+    );
+    assert_eq!(
+        refused(&|config| config.flows[0].tcp.receive_window = MAX_RECEIVE_WINDOW + 1),
+        "flow `flow 0`: the receive window is 1073725441: expected one segment's bytes at least, \
+         and at most 1073725440 (RFC 7323 §2.3)"
+    );
 }
 
 #[test]
