@@ -43,7 +43,7 @@ pub(super) fn read(
         return (attempted, None);
     };
     let capacity = if constant {
-        let burst = fields.optional("burst", quantity::bytes);
+        let burst = fields.optional("burst", quantity::some_bytes);
         match quantity::rate(node) {
             Ok(rate) => Some(match burst {
                 Some(burst_bytes) => Capacity::TokenBucket { rate, burst_bytes },

@@ -88,11 +88,15 @@ pub(super) fn size(node: &Node) -> Result<Size, Wrong> {
     }
 }
 
-/// A number of packets: `10pkt`.
+/// A number of packets above zero: `10pkt`.
 pub(super) fn packets(node: &Node) -> Result<u64, Wrong> {
     const ALLOWED: &str = "a number of packets such as `10pkt`";
     match split(node, ALLOWED)? {
-        (number, "pkt") => number.parse().map_err(|_| refused(node, ALLOWED)),
+        (number, "pkt") => {
+            let packets = number.parse().ok();
+            let packets = packets.filter(|packets| *packets > 0);
+            packets.ok_or_else(|| refused(node, ALLOWED))
+        }
         _ => Err(refused(node, ALLOWED)),
     }
 }
@@ -105,6 +109,17 @@ pub(super) fn bytes(node: &Node) -> Result<u64, Wrong> {
     (bytes <= MAX_BYTES)
         .then_some(bytes)
         .ok_or_else(|| refused(node, ALLOWED))
+}
+
+/// The same, above zero.
+pub(super) fn some_bytes(node: &Node) -> Result<u64, Wrong> {
+    match bytes(node)? {
+        0 => Err(Wrong {
+            message: "it must be more than zero".to_owned(),
+            allowed: "a size such as `1500B`".to_owned(),
+        }),
+        bytes => Ok(bytes),
+    }
 }
 
 /// How much a queue holds.

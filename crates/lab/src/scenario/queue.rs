@@ -236,7 +236,7 @@ fn red(fields: &mut Fields<'_>) -> Red {
         preset,
         min: fields.optional("min", quantity::bytes),
         max: fields.optional("max", quantity::bytes),
-        avpkt: fields.optional("avpkt", quantity::bytes),
+        avpkt: fields.optional("avpkt", quantity::some_bytes),
         burst: fields.optional("burst", quantity::packets),
         probability: fields.optional("probability", quantity::probability),
         ecn: fields.optional("ecn", quantity::boolean),

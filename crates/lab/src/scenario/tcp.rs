@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fairwater_sim::{Ecn, TcpConfig};
+use fairwater_sim::{Ecn, MAX_RECEIVE_WINDOW, TcpConfig};
 
 use super::diagnostic::Sink;
 use super::fields::{Fields, Wrong, refuse};
@@ -42,9 +42,9 @@ pub(super) fn read(node: &Node, base: &TcpConfig, sink: &Sink) -> TcpConfig {
         &mut tcp.handshake,
     );
     if let Some(packets) = fields.optional("initial_window", quantity::packets) {
-        tcp.initial_window = u32::try_from(packets.max(1)).unwrap_or(u32::MAX);
+        tcp.initial_window = u32::try_from(packets).unwrap_or(u32::MAX);
     }
-    if let Some(bytes) = fields.optional("receive_window", quantity::bytes) {
+    if let Some(bytes) = fields.optional("receive_window", receive_window) {
         tcp.receive_window = bytes.max(tcp.mss.into());
     }
     if let Some(least) = fields.optional("min_rto", quantity::period) {
@@ -58,6 +58,17 @@ pub(super) fn read(node: &Node, base: &TcpConfig, sink: &Sink) -> TcpConfig {
     }
     fields.finish();
     tcp
+}
+
+fn receive_window(node: &Node) -> Result<u64, Wrong> {
+    let bytes = quantity::some_bytes(node)?;
+    if bytes > MAX_RECEIVE_WINDOW {
+        return Err(Wrong {
+            message: "no TCP can announce so large a window (RFC 7323)".to_owned(),
+            allowed: format!("at most `{MAX_RECEIVE_WINDOW}B`"),
+        });
+    }
+    Ok(bytes)
 }
 
 fn ecn(node: &Node) -> Result<Ecn, Wrong> {
