@@ -1,7 +1,7 @@
 //! Where the page of a report goes.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, absolute};
 
 use crate::failure::Failure;
 
@@ -18,6 +18,15 @@ pub(crate) fn check(path: &Path) -> Result<(), Failure> {
         )));
     }
     Ok(())
+}
+
+/// The same where a folder is made before the runs: it may be where the report goes.
+pub(crate) fn check_beside(path: &Path, made: &Path) -> Result<(), Failure> {
+    let parent = path.parent().and_then(|parent| absolute(parent).ok());
+    if !made.exists() && parent.is_some() && parent == absolute(made).ok() {
+        return Ok(());
+    }
+    check(path)
 }
 
 /// Writes the page, and says on standard error where it is.

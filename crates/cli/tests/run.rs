@@ -246,3 +246,30 @@ fn a_capture_has_every_packet_with_right_checksums() {
         "{data} packets, {acks} acknowledgements"
     );
 }
+
+#[test]
+fn a_report_that_cannot_be_written_costs_no_results() {
+    let dir = tempfile::tempdir().unwrap();
+    let short = ["--set", "duration=1s", "--out", "new"];
+    let with = |more: &[&'static str]| [&short[..], more].concat();
+    // The folder of the results is made first, and the report may be in it.
+    run(
+        dir.path(),
+        "dumbbell.toml",
+        &with(&["--report", "new/x.html"]),
+    );
+    assert!(dir.path().join("new/x.html").exists());
+    let before = results(&dir.path().join("new"));
+    assert!(!before.is_empty());
+    let output = Command::new(env!("CARGO_BIN_EXE_fairwater"))
+        .arg("run")
+        .arg(scenarios().join("dumbbell.toml"))
+        .args(with(&["--fresh", "--report", "nowhere/x.html"]))
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+    assert!(errors.contains("nowhere/x.html"), "{errors}");
+    assert_eq!(results(&dir.path().join("new")), before);
+}

@@ -84,7 +84,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Some(text) => Some(Capture::parse(text, &scenario, args.on.world())?),
         None => None,
     };
-    let folder = folder(args, &scenario)?;
+    let path = folder_path(args);
+    if let Some(report) = &args.report {
+        // Before anything in the folder is removed. The folder itself will be there.
+        report_page::check_beside(report, &path)?;
+    }
+    let folder = open_folder(args, &path, &scenario)?;
     let report = args
         .report
         .clone()
@@ -130,20 +135,23 @@ fn read(args: &Args) -> Result<Scenario, Failure> {
     })
 }
 
-fn folder(args: &Args, scenario: &Scenario) -> Result<Folder, Failure> {
-    let path = args.out.clone().unwrap_or_else(|| {
+fn folder_path(args: &Args) -> PathBuf {
+    args.out.clone().unwrap_or_else(|| {
         let mut name = args.file.file_stem().unwrap_or_default().to_owned();
         if let Some(seed) = args.seed {
             name.push(format!("-seed{seed}"));
         }
         name.push(".results");
         PathBuf::from(name)
-    });
+    })
+}
+
+fn open_folder(args: &Args, path: &Path, scenario: &Scenario) -> Result<Folder, Failure> {
     // What is one run is soon run again, and the file was changed to see what happens.
-    let fresh = args.fresh || (scenario.len() == 1 && Folder::points(&path) <= 1);
+    let fresh = args.fresh || (scenario.len() == 1 && Folder::points(path) <= 1);
     let (source, files) = (scenario.source(), scenario.files());
     Ok(Folder::open(
-        &path,
+        path,
         args.on.world().name(),
         source,
         files,
