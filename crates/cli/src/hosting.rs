@@ -8,7 +8,9 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use fairwater_linux::{LinuxError, Options, Session};
-use fairwater_plane::{Algorithm, Control, Ecn, Flow, FlowInfo, Plane, SignalSet};
+use fairwater_plane::{
+    Aggregate, Algorithm, Control, Ecn, Flow, FlowInfo, Key, Plane, SignalSet,
+};
 
 use crate::algorithm::Chosen;
 use crate::failure::Failure;
@@ -71,6 +73,14 @@ impl Algorithm for Named {
 
     fn ecn(&self) -> Ecn {
         self.algorithm.ecn()
+    }
+
+    fn aggregate_by(&self, info: &FlowInfo) -> Option<Key> {
+        self.algorithm.aggregate_by(info)
+    }
+
+    fn new_aggregate(&self, key: &Key, info: &FlowInfo) -> Option<Box<dyn Aggregate>> {
+        self.algorithm.new_aggregate(key, info)
     }
 }
 

@@ -1,6 +1,6 @@
 //! What an author writes.
 
-use crate::{Control, FlowInfo, Report};
+use crate::{Aggregate, Control, FlowInfo, Key, Report};
 
 /// A congestion control algorithm: programs for the datapath, and what to do with their reports
 /// (CCP §4.2).
@@ -24,6 +24,20 @@ pub trait Algorithm: Send {
     /// What the algorithm needs of explicit congestion notification.
     fn ecn(&self) -> Ecn {
         Ecn::default()
+    }
+
+    /// Which flows are controlled together (CCP §6.3): those of the same key. `None`, as long as
+    /// the algorithm does not say otherwise: the flow runs alone, by
+    /// [`new_flow`](Algorithm::new_flow). So does one for which this panics. [`By`](crate::By)
+    /// makes the usual keys.
+    fn aggregate_by(&self, _info: &FlowInfo) -> Option<Key> {
+        None
+    }
+
+    /// The first flow of a key starts; [`Aggregate::create_subflow`] follows, for it and for
+    /// each other. `None`: it runs alone.
+    fn new_aggregate(&self, _key: &Key, _info: &FlowInfo) -> Option<Box<dyn Aggregate>> {
+        None
     }
 }
 
@@ -53,6 +67,14 @@ impl<A: Algorithm + ?Sized> Algorithm for Box<A> {
 
     fn ecn(&self) -> Ecn {
         (**self).ecn()
+    }
+
+    fn aggregate_by(&self, info: &FlowInfo) -> Option<Key> {
+        (**self).aggregate_by(info)
+    }
+
+    fn new_aggregate(&self, key: &Key, info: &FlowInfo) -> Option<Box<dyn Aggregate>> {
+        (**self).new_aggregate(key, info)
     }
 }
 

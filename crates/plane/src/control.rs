@@ -12,24 +12,44 @@ use crate::{Command, ProgramId, Reason, Var};
 /// fallback, with its [`Reason`]; nothing else of the call takes effect.
 #[derive(Debug)]
 pub struct Control<'a> {
-    command: &'a mut Command,
+    draft: &'a mut Draft,
     programs: &'a [LoadedProgram],
-    running: ProgramId,
-    reason: Option<Reason>,
 }
 
-impl<'a> Control<'a> {
-    pub(crate) fn new(
-        command: &'a mut Command,
-        programs: &'a [LoadedProgram],
-        running: ProgramId,
-    ) -> Self {
+/// What is wanted of one flow, until the author's function returns.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    pub(crate) command: Command,
+    /// The program that the flow runs once the command is carried out.
+    pub(crate) running: ProgramId,
+    /// The first mistake.
+    pub(crate) reason: Option<Reason>,
+}
+
+impl Draft {
+    pub(crate) fn new(running: ProgramId) -> Self {
         Self {
-            command,
-            programs,
+            command: Command::default(),
             running,
             reason: None,
         }
+    }
+
+    /// Begins anew, for a flow that runs this program.
+    pub(crate) fn reset(&mut self, running: ProgramId) {
+        self.command.switch = None;
+        self.command.cwnd = None;
+        self.command.rate = None;
+        self.command.updates.clear();
+        self.command.withdraw = false;
+        self.running = running;
+        self.reason = None;
+    }
+}
+
+impl<'a> Control<'a> {
+    pub(crate) fn new(draft: &'a mut Draft, programs: &'a [LoadedProgram]) -> Self {
+        Self { draft, programs }
     }
 
     /// Sets cwnd, bytes; at least 1. The datapath rounds down to whole segments, and up to one.
@@ -37,7 +57,7 @@ impl<'a> Control<'a> {
         if bytes == 0 {
             self.fail(Reason::CwndZero);
         } else {
-            self.command.cwnd = Some(bytes);
+            self.draft.command.cwnd = Some(bytes);
         }
     }
 
@@ -46,7 +66,7 @@ impl<'a> Control<'a> {
         if bytes_per_s > MAX_RATE {
             self.fail(Reason::RateAbsurd { rate: bytes_per_s });
         } else {
-            self.command.rate = Some(bytes_per_s);
+            self.draft.command.rate = Some(bytes_per_s);
         }
     }
 
@@ -54,11 +74,11 @@ impl<'a> Control<'a> {
     /// call, in the unit that the program gives it; a boolean takes a `bool`.
     pub fn update(&mut self, variable: Var, value: impl Into<u64>) {
         let value = value.into();
-        if variable.program != self.running {
+        if variable.program != self.draft.running {
             let reason = Reason::ForeignVariable {
                 variable: self.variable_name(variable),
                 of: self.program_name(variable.program),
-                running: self.program_name(self.running),
+                running: self.program_name(self.draft.running),
             };
             return self.fail(reason);
         }
@@ -70,13 +90,14 @@ impl<'a> Control<'a> {
             return self.fail(reason);
         }
         match self
+            .draft
             .command
             .updates
             .iter_mut()
             .find(|(index, _)| *index == variable.index)
         {
             Some(update) => update.1 = value,
-            None => self.command.updates.push((variable.index, value)),
+            None => self.draft.command.updates.push((variable.index, value)),
         }
     }
 
@@ -87,27 +108,24 @@ impl<'a> Control<'a> {
         if self.program(program).is_none() {
             return self.fail(Reason::ForeignProgram);
         }
-        self.running = program;
-        self.command.switch = Some(program.index);
-        self.command.updates.clear();
+        self.draft.running = program;
+        self.draft.command.switch = Some(program.index);
+        self.draft.command.updates.clear();
     }
 
     /// The program that the flow runs, after any [`Control::switch`] of this call.
     #[must_use]
     pub fn running(&self) -> ProgramId {
-        self.running
-    }
-
-    pub(crate) fn into_reason(self) -> Option<Reason> {
-        self.reason
+        self.draft.running
     }
 
     fn fail(&mut self, reason: Reason) {
-        self.reason.get_or_insert(reason);
+        self.draft.reason.get_or_insert(reason);
     }
 
     fn program(&self, id: ProgramId) -> Option<&LoadedProgram> {
-        (id.algorithm == self.running.algorithm).then(|| self.programs.get(id.index as usize))?
+        (id.algorithm == self.draft.running.algorithm)
+            .then(|| self.programs.get(id.index as usize))?
     }
 
     fn program_name(&self, id: ProgramId) -> String {

@@ -43,6 +43,20 @@ pub enum Event<'a> {
     },
 }
 
+impl Event<'_> {
+    /// The flow that it is about.
+    #[must_use]
+    pub const fn flow(&self) -> FlowId {
+        match self {
+            Self::Created { flow, .. }
+            | Self::Reported { flow, .. }
+            | Self::Resumed { flow, .. }
+            | Self::Faulted { flow, .. }
+            | Self::Closed { flow } => *flow,
+        }
+    }
+}
+
 /// A report as the datapath sends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RawReport<'a> {

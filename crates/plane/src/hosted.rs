@@ -1,6 +1,6 @@
 //! What the plane keeps of its algorithms and flows, and shows of them.
 
-use crate::{Algorithm, Ecn, Flow, LoadedProgram};
+use crate::{Algorithm, Ecn, Flow, Key, LoadedProgram, Member};
 
 /// Counts of one algorithm, from the start of the plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -80,25 +80,55 @@ pub enum FlowState {
     Withdrawn,
 }
 
+/// What the plane knows of one aggregate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AggregateView<'a> {
+    /// Index of its algorithm.
+    pub algorithm: usize,
+    /// What its flows have in common.
+    pub key: &'a Key,
+    /// How many flows it has.
+    pub members: usize,
+}
+
 /// What the plane knows of one flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FlowView {
+pub struct FlowView<'a> {
     /// Index of its algorithm.
     pub algorithm: usize,
     /// Index of the program that it was last switched to.
     pub program: u32,
     /// Whether the algorithm controls it.
     pub state: FlowState,
+    /// The aggregate that it is a member of.
+    pub aggregate: Option<AggregateView<'a>>,
 }
 
 /// The flow in a slot.
 pub(crate) struct Tenant {
     pub(crate) generation: u32,
-    pub(crate) algorithm: usize,
+    pub(crate) algorithm: u32,
     pub(crate) program: u32,
-    /// `None` once the flow is withdrawn.
-    pub(crate) flow: Option<Box<dyn Flow>>,
+    pub(crate) role: Role,
 }
+
+/// Who controls a flow.
+pub(crate) enum Role {
+    /// Nobody: it is withdrawn, or its author's function is at work on it.
+    Withdrawn,
+    /// Its algorithm, by itself.
+    Alone(Box<dyn Flow>),
+    /// An aggregate.
+    Member {
+        /// Its index in the plane.
+        aggregate: u32,
+        /// Which of its members.
+        member: Member,
+    },
+}
+
+// What a plane keeps of each flow, idle ones too.
+const _: () = assert!(size_of::<Option<Tenant>>() <= 40);
 
 impl std::fmt::Debug for Tenant {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -106,7 +136,7 @@ impl std::fmt::Debug for Tenant {
             .field("generation", &self.generation)
             .field("algorithm", &self.algorithm)
             .field("program", &self.program)
-            .field("running", &self.flow.is_some())
+            .field("running", &!matches!(self.role, Role::Withdrawn))
             .finish_non_exhaustive()
     }
 }

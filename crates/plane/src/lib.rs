@@ -12,7 +12,9 @@
 #![doc = include_str!("../examples/aimd.rs")]
 //! ```
 
+mod aggregate;
 mod algorithm;
+mod contain;
 mod control;
 mod event;
 mod hosted;
@@ -22,12 +24,13 @@ mod programs;
 mod report;
 pub mod serve;
 
+pub use aggregate::{Aggregate, By, Claim, Group, Key, Member, divide};
 pub use algorithm::{Algorithm, Ecn, Flow};
 pub use control::Control;
 pub use event::{Command, CommandSink, Event, RawReport};
 pub use fairwater_lang::{MAX_RATE, MissingSignals, Signal, SignalSet};
 pub use fairwater_proto::{FlowId, FlowInfo};
-pub use hosted::{FlowState, FlowView, HostedAlgorithm, Statistics};
+pub use hosted::{AggregateView, FlowState, FlowView, HostedAlgorithm, Statistics};
 pub use notice::{Notice, Reason};
 pub use plane::{MAX_FLOWS, Plane, PlaneError, PlaneStatistics};
 pub use programs::{AlgorithmError, Field, LoadedProgram, ProgramHandle, ProgramId, Programs, Var};

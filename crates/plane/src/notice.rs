@@ -4,7 +4,8 @@ use thiserror::Error;
 
 use crate::FlowId;
 
-/// A flow left its algorithm for the datapath's fallback.
+/// A flow left its algorithm for the datapath's fallback, or runs otherwise than the algorithm
+/// wanted.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("flow {} of {algorithm}: {reason}", flow.slot)]
 pub struct Notice {
@@ -16,13 +17,19 @@ pub struct Notice {
     pub reason: Reason,
 }
 
-/// Why a flow left its algorithm.
+/// What went wrong with a flow.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Reason {
     /// The algorithm's code panicked.
     #[error("the algorithm panicked: {0}")]
     Panicked(String),
+    /// What the algorithm aggregates flows by panicked: the flow runs alone.
+    #[error("the algorithm's key function panicked, so it runs alone: {0}")]
+    KeyPanicked(String),
+    /// A program that runs in the plane was stopped.
+    #[error("the program that controls its aggregate was stopped: {0}")]
+    Nested(&'static str),
     /// The algorithm set cwnd to 0.
     #[error("the algorithm set cwnd to 0")]
     CwndZero,

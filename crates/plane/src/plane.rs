@@ -1,18 +1,21 @@
 //! The plane: events in, commands out.
 
-use std::any::Any;
+mod aggregated;
+
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use fairwater_lang::{MissingSignals, SignalSet};
 use thiserror::Error;
 
-use crate::hosted::Tenant;
+use crate::contain::{close, contain, discard};
+use crate::control::Draft;
+use crate::hosted::{Role, Tenant};
 use crate::{
-    Algorithm, AlgorithmError, Command, CommandSink, Control, Event, Flow, FlowId, FlowInfo,
-    FlowState, FlowView, HostedAlgorithm, LoadedProgram, Notice, ProgramId, Programs, RawReport,
-    Reason, Report, Statistics,
+    AggregateView, Algorithm, AlgorithmError, Command, CommandSink, Control, Event, FlowId,
+    FlowInfo, FlowState, FlowView, HostedAlgorithm, LoadedProgram, Notice, ProgramId, Programs,
+    RawReport, Reason, Report, Statistics,
 };
+use aggregated::Aggregates;
 
 /// The most flows that a plane keeps: slots are below this.
 pub const MAX_FLOWS: u32 = 1 << 20;
@@ -59,8 +62,8 @@ pub struct PlaneStatistics {
 /// Hosts algorithms for one datapath, sans I/O.
 ///
 /// Everything happens in [`Plane::on_event`], on the caller's thread. Author code that fails
-/// harms its own flow alone: the flow is withdrawn to the datapath's fallback and a [`Notice`]
-/// tells why. (With `panic = "abort"` a panic cannot be contained.) A report costs no
+/// harms its own flow alone, or those of its aggregate: they are withdrawn to the datapath's
+/// fallback and a [`Notice`] tells why. (With `panic = "abort"` a panic cannot be contained.) A report costs no
 /// allocation of the plane's.
 #[derive(Debug)]
 pub struct Plane {
@@ -68,7 +71,8 @@ pub struct Plane {
     signals: SignalSet,
     algorithms: Vec<HostedAlgorithm>,
     flows: Vec<Option<Tenant>>,
-    command: Command,
+    aggregates: Aggregates,
+    draft: Draft,
     notices: VecDeque<Notice>,
     statistics: PlaneStatistics,
 }
@@ -82,7 +86,8 @@ impl Plane {
             signals,
             algorithms: Vec::new(),
             flows: Vec::new(),
-            command: Command::default(),
+            aggregates: Aggregates::default(),
+            draft: Draft::new(program_id(0, 0)),
             notices: VecDeque::new(),
             statistics: PlaneStatistics::default(),
         }
@@ -134,17 +139,25 @@ impl Plane {
 
     /// What the plane knows of a flow, if it knows it.
     #[must_use]
-    pub fn flow(&self, flow: FlowId) -> Option<FlowView> {
+    pub fn flow(&self, flow: FlowId) -> Option<FlowView<'_>> {
         let tenant = self.flows.get(flow.slot as usize)?.as_ref()?;
-        (tenant.generation == flow.generation).then_some(FlowView {
-            algorithm: tenant.algorithm,
+        (tenant.generation == flow.generation).then(|| FlowView {
+            algorithm: tenant.algorithm as usize,
             program: tenant.program,
-            state: if tenant.flow.is_some() {
-                FlowState::Running
-            } else {
-                FlowState::Withdrawn
+            state: match tenant.role {
+                Role::Withdrawn => FlowState::Withdrawn,
+                Role::Alone(_) | Role::Member { .. } => FlowState::Running,
+            },
+            aggregate: match tenant.role {
+                Role::Member { aggregate, .. } => self.aggregates.view(aggregate),
+                Role::Alone(_) | Role::Withdrawn => None,
             },
         })
+    }
+
+    /// The aggregates that there are, those of all algorithms.
+    pub fn aggregates(&self) -> impl Iterator<Item = AggregateView<'_>> {
+        self.aggregates.views()
     }
 
     /// Counts that belong to no algorithm.
@@ -158,8 +171,8 @@ impl Plane {
         self.notices.drain(..)
     }
 
-    /// Carries out one event of the datapath. At most one command goes to `sink`, for the
-    /// event's flow.
+    /// Carries out one event of the datapath. At most one command for the event's flow goes to
+    /// `sink`, and any number for other members of its aggregate.
     pub fn on_event(&mut self, event: Event<'_>, sink: &mut dyn CommandSink) {
         match event {
             Event::Created {
@@ -169,8 +182,8 @@ impl Plane {
             } => self.created(flow, algorithm, info, sink),
             Event::Reported { flow, report } => self.reported(flow, report, sink),
             Event::Resumed { flow, info } => self.resumed(flow, info, sink),
-            Event::Faulted { flow, reason } => self.faulted(flow, reason),
-            Event::Closed { flow } => self.closed(flow),
+            Event::Faulted { flow, reason } => self.faulted(flow, reason, sink),
+            Event::Closed { flow } => self.closed(flow, sink),
         }
     }
 
@@ -197,13 +210,14 @@ impl Plane {
             self.flows.resize_with(slot + 1, || None);
         }
         if let Some(former) = self.flows[slot].take() {
-            self.leave(former);
+            self.leave(former, sink);
         }
         self.flows[slot] = Some(Tenant {
             generation: flow.generation,
-            algorithm,
+            // Each algorithm was built with its index as a `u32`.
+            algorithm: u32::try_from(algorithm).unwrap_or(u32::MAX),
             program: 0,
-            flow: None,
+            role: Role::Withdrawn,
         });
         self.start(flow, algorithm, info, sink);
     }
@@ -213,17 +227,19 @@ impl Plane {
             self.statistics.stray += 1;
             return;
         };
-        let algorithm = tenant.algorithm;
+        let algorithm = tenant.algorithm as usize;
         // A withdrawn flow stays withdrawn.
-        let Some(former) = tenant.flow.take() else {
-            return;
-        };
-        self.algorithms[algorithm].statistics.flows -= 1;
-        close(former);
+        match std::mem::replace(&mut tenant.role, Role::Withdrawn) {
+            Role::Withdrawn => return,
+            former => {
+                self.algorithms[algorithm].statistics.flows -= 1;
+                self.end(former, sink);
+            }
+        }
         self.start(flow, algorithm, info, sink);
     }
 
-    /// Gives the tenant of the slot its `Flow`.
+    /// The flow in a slot comes under its algorithm, in an aggregate or alone.
     fn start(
         &mut self,
         flow: FlowId,
@@ -233,39 +249,76 @@ impl Plane {
     ) {
         let hosted = &mut self.algorithms[algorithm];
         hosted.statistics.started += 1;
-        let first = program_id(algorithm, 0);
-        reset(&mut self.command);
-        self.command.switch = Some(first.index);
-        let mut control = Control::new(&mut self.command, &hosted.programs, first);
-        let made = contain(|| hosted.algorithm.new_flow(info, &mut control));
-        let program = control.running().index;
-        let failure = control.into_reason();
-        let tenant = tenant(&mut self.flows, flow);
-        match (made, failure) {
-            (Ok(new), None) => {
-                if let Some(tenant) = tenant {
-                    hosted.statistics.flows += 1;
-                    tenant.program = program;
-                    tenant.flow = Some(new);
+        match contain(|| hosted.algorithm.aggregate_by(info)) {
+            Ok(None) => {}
+            Ok(Some(key)) => {
+                if self.join(flow, algorithm, key, info, sink) {
+                    return;
                 }
-                sink.command(flow, &self.command);
+            }
+            Err(reason) => {
+                let name = hosted.name.clone();
+                let reason = match reason {
+                    Reason::Panicked(message) => Reason::KeyPanicked(message),
+                    other => other,
+                };
+                self.notice(flow, name, reason);
+            }
+        }
+        self.start_alone(flow, algorithm, info, sink);
+    }
+
+    /// Gives the tenant of the slot its `Flow`.
+    fn start_alone(
+        &mut self,
+        flow: FlowId,
+        algorithm: usize,
+        info: &FlowInfo,
+        sink: &mut dyn CommandSink,
+    ) {
+        let hosted = &mut self.algorithms[algorithm];
+        let first = program_id(algorithm, 0);
+        let draft = &mut self.draft;
+        draft.reset(first);
+        draft.command.switch = Some(first.index);
+        let mut control = Control::new(draft, &hosted.programs);
+        let made = contain(|| hosted.algorithm.new_flow(info, &mut control));
+        match (made, draft.reason.take()) {
+            (Ok(new), None) => {
+                hosted.statistics.flows += 1;
+                if let Some(tenant) = tenant(&mut self.flows, flow) {
+                    tenant.program = draft.running.index;
+                    tenant.role = Role::Alone(new);
+                }
+                sink.command(flow, &draft.command);
             }
             (made, failure) => {
-                hosted.statistics.withdrawn += 1;
                 let reason = match (made, failure) {
-                    (Ok(new), reason) => {
+                    (Ok(new), Some(reason)) => {
                         close(new);
                         reason
                     }
-                    (Err(panic), reason) => reason.or(Some(panic)),
+                    (Err(_), Some(reason)) | (Err(reason), None) => reason,
+                    (Ok(_), None) => return,
                 };
-                let name = hosted.name.clone();
-                sink.command(flow, &withdrawal());
-                if let Some(reason) = reason {
-                    self.notice(flow, name, reason);
-                }
+                self.not_started(flow, algorithm, reason, sink);
             }
         }
+    }
+
+    /// A flow that came to its algorithm cannot be under it.
+    fn not_started(
+        &mut self,
+        flow: FlowId,
+        algorithm: usize,
+        reason: Reason,
+        sink: &mut dyn CommandSink,
+    ) {
+        let hosted = &mut self.algorithms[algorithm];
+        hosted.statistics.withdrawn += 1;
+        let name = hosted.name.clone();
+        sink.command(flow, &withdrawal());
+        self.notice(flow, name, reason);
     }
 
     fn reported(&mut self, flow: FlowId, raw: RawReport<'_>, sink: &mut dyn CommandSink) {
@@ -273,7 +326,8 @@ impl Plane {
             self.statistics.stray += 1;
             return;
         };
-        let hosted = &mut self.algorithms[tenant.algorithm];
+        let algorithm = tenant.algorithm as usize;
+        let hosted = &mut self.algorithms[algorithm];
         let expected = hosted
             .programs
             .get(raw.program as usize)
@@ -282,42 +336,48 @@ impl Plane {
             self.statistics.malformed += 1;
             return;
         }
-        let Some(author) = tenant
-            .flow
-            .as_mut()
-            .filter(|_| raw.program == tenant.program)
-        else {
+        if raw.program != tenant.program {
             hosted.statistics.superseded += 1;
             return;
+        }
+        let running = program_id(algorithm, tenant.program);
+        let author = match &mut tenant.role {
+            Role::Alone(author) => author,
+            Role::Withdrawn => {
+                hosted.statistics.superseded += 1;
+                return;
+            }
+            &mut Role::Member { aggregate, member } => {
+                hosted.statistics.reports += 1;
+                let report = Report::new(running, raw);
+                return self.member_reported((aggregate, member), &report, sink);
+            }
         };
         hosted.statistics.reports += 1;
 
-        let running = program_id(tenant.algorithm, tenant.program);
         let report = Report::new(running, raw);
-        reset(&mut self.command);
-        let mut control = Control::new(&mut self.command, &hosted.programs, running);
+        let draft = &mut self.draft;
+        draft.reset(running);
+        let mut control = Control::new(draft, &hosted.programs);
         let outcome = contain(|| author.on_report(&report, &mut control));
-        let program = control.running().index;
-        let failure = control.into_reason();
         let misuse = match report.foreign() {
             Some(field) => Some(foreign_field(&self.algorithms, field, running)),
-            None => failure,
+            None => draft.reason.take(),
         };
         match (misuse, outcome) {
             (None, Ok(())) => {
-                tenant.program = program;
-                if self.command != Command::default() {
-                    sink.command(flow, &self.command);
+                tenant.program = draft.running.index;
+                if draft.command != Command::default() {
+                    sink.command(flow, &draft.command);
                 }
             }
             (misuse, outcome) => {
                 let panicked = outcome.err();
-                let left = tenant.flow.take();
-                let algorithm = tenant.algorithm;
-                match (left, &panicked) {
-                    (Some(left), None) => close(left),
-                    (Some(left), Some(_)) => discard(left),
-                    (None, _) => {}
+                if let Role::Alone(left) = std::mem::replace(&mut tenant.role, Role::Withdrawn) {
+                    match panicked {
+                        None => close(left),
+                        Some(_) => discard(left),
+                    }
                 }
                 sink.command(flow, &withdrawal());
                 if let Some(reason) = misuse.or(panicked) {
@@ -327,34 +387,44 @@ impl Plane {
         }
     }
 
-    fn faulted(&mut self, flow: FlowId, reason: &str) {
+    fn faulted(&mut self, flow: FlowId, reason: &str, sink: &mut dyn CommandSink) {
         let Some(tenant) = tenant(&mut self.flows, flow) else {
             self.statistics.stray += 1;
             return;
         };
-        let algorithm = tenant.algorithm;
-        let Some(author) = tenant.flow.take() else {
+        let algorithm = tenant.algorithm as usize;
+        let former = std::mem::replace(&mut tenant.role, Role::Withdrawn);
+        if matches!(former, Role::Withdrawn) {
             return;
-        };
-        close(author);
+        }
         self.withdrawn(flow, algorithm, Reason::Datapath(reason.to_owned()));
+        self.end(former, sink);
     }
 
-    fn closed(&mut self, flow: FlowId) {
+    fn closed(&mut self, flow: FlowId, sink: &mut dyn CommandSink) {
         if tenant(&mut self.flows, flow).is_none() {
             self.statistics.stray += 1;
             return;
         }
         if let Some(former) = self.flows[flow.slot as usize].take() {
-            self.leave(former);
+            self.leave(former, sink);
         }
     }
 
     /// A tenant's slot is free.
-    fn leave(&mut self, former: Tenant) {
-        if let Some(author) = former.flow {
-            self.algorithms[former.algorithm].statistics.flows -= 1;
-            close(author);
+    fn leave(&mut self, former: Tenant, sink: &mut dyn CommandSink) {
+        if !matches!(former.role, Role::Withdrawn) {
+            self.algorithms[former.algorithm as usize].statistics.flows -= 1;
+            self.end(former.role, sink);
+        }
+    }
+
+    /// A flow is no longer its author's.
+    fn end(&mut self, former: Role, sink: &mut dyn CommandSink) {
+        match former {
+            Role::Withdrawn => {}
+            Role::Alone(author) => close(author),
+            Role::Member { aggregate, member } => self.part(aggregate, member, sink),
         }
     }
 
@@ -392,47 +462,11 @@ fn tenant(flows: &mut [Option<Tenant>], flow: FlowId) -> Option<&mut Tenant> {
     (tenant.generation == flow.generation).then_some(tenant)
 }
 
-fn reset(command: &mut Command) {
-    command.switch = None;
-    command.cwnd = None;
-    command.rate = None;
-    command.updates.clear();
-    command.withdraw = false;
-}
-
 fn withdrawal() -> Command {
     Command {
         withdraw: true,
         ..Command::default()
     }
-}
-
-/// Runs author code; a panic becomes a reason.
-fn contain<T>(author: impl FnOnce() -> T) -> Result<T, Reason> {
-    catch_unwind(AssertUnwindSafe(author)).map_err(|payload| {
-        let reason = Reason::Panicked(message(payload.as_ref()));
-        // The payload's destructor is author code too.
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
-        reason
-    })
-}
-
-fn message(payload: &(dyn Any + Send)) -> String {
-    payload
-        .downcast_ref::<&str>()
-        .map(|s| (*s).to_owned())
-        .or_else(|| payload.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "with no message".to_owned())
-}
-
-/// Says goodbye to a flow; a panic in it has nobody left to harm.
-fn close(mut author: Box<dyn Flow>) {
-    let _ = contain(|| author.on_close());
-    discard(author);
-}
-
-fn discard(author: Box<dyn Flow>) {
-    let _ = contain(|| drop(author));
 }
 
 fn foreign_field(

@@ -1,20 +1,26 @@
-//! Takes the plane's commands for one flow and queues them for its datapath.
+//! Takes the plane's commands and queues them for the datapaths of their flows.
 
 use fairwater_proto::Dialect;
 
+use super::aside::Aside;
 use super::catalogue::Catalogue;
 use super::peer::{Installed, Peer};
 use super::statistics::Statistics;
 use crate::{Command, CommandSink, FlowId};
 
-/// The flow in one slot of one peer, for as long as the plane handles one event of it.
+/// The flow in one slot of one peer, for as long as the plane handles one event of it, and the
+/// other members of its aggregate.
 pub(super) struct Desk<'a> {
     catalogue: &'a Catalogue,
     statistics: &'a mut Statistics,
+    aside: &'a mut Aside,
     peer: &'a mut Peer,
     dialect: Dialect,
+    /// The event's.
+    flow: FlowId,
+    /// That of the flow which is being told something.
     slot: u32,
-    trouble: Option<Trouble>,
+    troubles: Vec<(u32, Trouble)>,
 }
 
 /// A flow cannot have what its algorithm wants.
@@ -32,23 +38,33 @@ impl<'a> Desk<'a> {
     pub(super) fn new(
         catalogue: &'a Catalogue,
         statistics: &'a mut Statistics,
+        aside: &'a mut Aside,
         peer: &'a mut Peer,
         dialect: Dialect,
-        slot: u32,
+        (flow, slot): (FlowId, u32),
     ) -> Self {
         Self {
             catalogue,
             statistics,
+            aside,
             peer,
             dialect,
+            flow,
             slot,
-            trouble: None,
+            troubles: Vec::new(),
         }
     }
 
+    /// The slots of flows that cannot have what was asked for, each once.
     #[inline]
-    pub(super) fn into_trouble(self) -> Option<Trouble> {
-        self.trouble
+    pub(super) fn into_troubles(self) -> Vec<(u32, Trouble)> {
+        self.troubles
+    }
+
+    fn trouble(&mut self, trouble: Trouble) {
+        if self.troubles.iter().all(|(slot, _)| *slot != self.slot) {
+            self.troubles.push((self.slot, trouble));
+        }
     }
 
     /// Sees that the peer has the program. `Err` says why it cannot.
@@ -66,7 +82,7 @@ impl<'a> Desk<'a> {
         };
         if let Some(why) = why {
             *state = Installed::Refused;
-            self.trouble = Some(Trouble {
+            self.trouble(Trouble {
                 program: Some(place),
                 why: why.clone(),
             });
@@ -157,7 +173,26 @@ impl<'a> Desk<'a> {
 }
 
 impl CommandSink for Desk<'_> {
-    fn command(&mut self, _: FlowId, command: &Command) {
+    #[inline]
+    fn command(&mut self, flow: FlowId, command: &Command) {
+        if flow == self.flow {
+            return self.carry_out(command);
+        }
+        match self.aside.seat(flow) {
+            Some((peer, slot)) if peer == self.peer.id => {
+                let own = std::mem::replace(&mut self.slot, slot);
+                self.carry_out(command);
+                self.slot = own;
+            }
+            Some(_) => self.aside.push(flow, command),
+            None => {}
+        }
+    }
+}
+
+impl Desk<'_> {
+    #[inline]
+    fn carry_out(&mut self, command: &Command) {
         if command.withdraw {
             return self.withdraw();
         }
@@ -168,7 +203,7 @@ impl CommandSink for Desk<'_> {
             };
             let place = self.catalogue.place(tenant.algorithm, index);
             if let Err(why) = self.install(place) {
-                self.trouble.get_or_insert(Trouble { program: None, why });
+                self.trouble(Trouble { program: None, why });
                 return;
             }
         }

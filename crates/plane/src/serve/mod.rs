@@ -3,7 +3,8 @@
 //! [`Service`] is the whole protocol, sans I/O: packets of peers and the time in, packets out.
 //! It joins each peer's flows to the slots of one [`Plane`](crate::Plane), installs programs
 //! where they are first needed, repeats the sign of life, and refuses what is wrong by a counted
-//! reason. Nothing that a peer says touches another peer's flows or programs, and a peer that
+//! reason. Nothing that a peer says touches another peer's flows or programs, unless an algorithm
+//! [aggregates](crate::Algorithm::aggregate_by) flows whosever they are, and a peer that
 //! does not read costs one merged command per flow. [`Server`] is the loop around it: Unix
 //! datagrams as CCP has them, Unix seqpacket, and rings in shared memory.
 //!
@@ -26,6 +27,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod aside;
 mod beat;
 mod catalogue;
 mod command;

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use fairwater_proto::{Dialect, Welcome};
 
+use super::aside::Aside;
 use super::catalogue::Catalogue;
 use super::notice::Notice;
 use super::outgoing::Context;
@@ -77,6 +78,7 @@ pub(super) struct Shared {
     pub(super) plane: Plane,
     pub(super) catalogue: Catalogue,
     pub(super) slots: Slots,
+    pub(super) aside: Aside,
     pub(super) statistics: Statistics,
     pub(super) notices: VecDeque<Notice>,
     /// The fields of the report at hand.
@@ -100,6 +102,7 @@ impl Service {
                 config,
                 plane,
                 slots: Slots::default(),
+                aside: Aside::default(),
                 statistics: Statistics::default(),
                 notices: VecDeque::new(),
                 fields: vec![0; fairwater_lang::bounds::MAX_VARIABLES + super::catalogue::APPENDED],
@@ -188,6 +191,7 @@ impl Service {
                 self.shared.notice(left);
             }
             self.shared.end_flows(&mut peer);
+            self.tell_others();
         }
     }
 
@@ -207,6 +211,22 @@ impl Service {
         };
         shared.packet(peer, packet, now_us);
         queue(ready, peer);
+        self.tell_others();
+    }
+
+    /// Tells flows of other peers than the one at hand what their aggregates want of them.
+    #[inline]
+    fn tell_others(&mut self) {
+        while let Some((flow, command)) = self.shared.aside.pop() {
+            let Some((id, slot)) = self.shared.aside.seat(flow) else {
+                continue;
+            };
+            let peer = self.peers.get_mut(id.index()).and_then(Option::as_mut);
+            if let Some(peer) = peer.filter(|peer| peer.id == id) {
+                self.shared.told_aside(peer, slot, flow, &command);
+                queue(&mut self.ready, peer);
+            }
+        }
     }
 
     /// Time passes: a sign of life becomes due for each peer that has not had one for `alive_us`.

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use fairwater_exec::frame::Fault;
 use fairwater_proto::{Dialect, RefusalReason};
 
-use super::{Arrival, Ignored, Refused};
+use super::{Arrival, Refused};
 use crate::serve::peer::Peer;
 use crate::serve::seats::{Seat, Tenant};
 use crate::serve::service::Shared;
@@ -139,6 +139,7 @@ impl Shared {
     pub(super) fn faulted(
         &mut self,
         peer: &mut Peer,
+        arrival: Arrival,
         flow: FlowId,
         fault: u32,
     ) -> Result<(), Refused> {
@@ -147,7 +148,7 @@ impl Shared {
             flow: tenant.flow,
             reason: fault_reason(fault),
         };
-        self.plane.on_event(event, &mut Ignored);
+        self.tell(peer, arrival.dialect, flow.slot, event);
         Ok(())
     }
 
@@ -166,7 +167,8 @@ impl Shared {
         if let Some(tenant) = seat.tenant.take() {
             peer.flows -= 1;
             let event = Event::Closed { flow: tenant.flow };
-            self.plane.on_event(event, &mut Ignored);
+            self.tell(peer, peer.dialect.unwrap_or(Dialect::Own), slot, event);
+            self.aside.remove(tenant.flow);
             self.slots.give_back(tenant.flow);
         }
     }

@@ -124,7 +124,7 @@ impl Shared {
                 algorithm,
                 ref info,
             } => self.resumed(peer, arrival, flow, algorithm, info),
-            ToPlane::Faulted { flow, fault } => self.faulted(peer, flow, fault),
+            ToPlane::Faulted { flow, fault } => self.faulted(peer, arrival, flow, fault),
             ToPlane::Closed { flow } => self.closed(peer, flow),
             ToPlane::Refused(refusal) => {
                 self.refused(peer, &refusal);
@@ -138,17 +138,52 @@ impl Shared {
 
     /// Hands the plane an event of the slot's flow and takes what comes of it.
     fn tell(&mut self, peer: &mut Peer, dialect: Dialect, slot: u32, event: Event<'_>) {
-        let mut desk = Desk::new(&self.catalogue, &mut self.statistics, peer, dialect, slot);
+        let flow = event.flow();
+        let mut desk = Desk::new(
+            &self.catalogue,
+            &mut self.statistics,
+            &mut self.aside,
+            peer,
+            dialect,
+            (flow, slot),
+        );
         self.plane.on_event(event, &mut desk);
-        if let Some(trouble) = desk.into_trouble() {
+        let troubles = desk.into_troubles();
+        let joins = matches!(event, Event::Created { .. } | Event::Resumed { .. });
+        if joins && self.plane.flow(flow).is_some_and(|f| f.aggregate.is_some()) {
+            self.aside.insert(flow, peer.id, slot);
+        }
+        for (slot, trouble) in troubles {
             self.trouble(peer, dialect, slot, trouble);
         }
     }
-}
 
-/// Where commands go that are of no use.
-struct Ignored;
-
-impl CommandSink for Ignored {
-    fn command(&mut self, _: FlowId, _: &Command) {}
+    /// Carries out a command that the event of another peer's flow brought about.
+    pub(super) fn told_aside(
+        &mut self,
+        peer: &mut Peer,
+        slot: u32,
+        flow: FlowId,
+        command: &Command,
+    ) {
+        let tenant = peer.seats.get(slot as usize).and_then(|seat| seat.tenant);
+        let (Some(tenant), Some(dialect)) = (tenant, peer.dialect) else {
+            return;
+        };
+        if tenant.flow != flow {
+            return;
+        }
+        let mut desk = Desk::new(
+            &self.catalogue,
+            &mut self.statistics,
+            &mut self.aside,
+            peer,
+            dialect,
+            (flow, slot),
+        );
+        desk.command(flow, command);
+        for (slot, trouble) in desk.into_troubles() {
+            self.trouble(peer, dialect, slot, trouble);
+        }
+    }
 }

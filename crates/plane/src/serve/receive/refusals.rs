@@ -3,7 +3,6 @@
 
 use fairwater_proto::{Dialect, Refusal, RefusalReason};
 
-use super::Ignored;
 use crate::Event;
 use crate::serve::desk::{Desk, Trouble};
 use crate::serve::notice::Notice;
@@ -59,9 +58,16 @@ impl Shared {
             flow: tenant.flow,
             reason: &why,
         };
-        let mut desk = Desk::new(&self.catalogue, &mut self.statistics, peer, dialect, slot);
+        let mut desk = Desk::new(
+            &self.catalogue,
+            &mut self.statistics,
+            &mut self.aside,
+            peer,
+            dialect,
+            (tenant.flow, slot),
+        );
         desk.withdraw();
-        self.plane.on_event(event, &mut Ignored);
+        self.tell(peer, dialect, slot, event);
     }
 
     fn program_refused(&mut self, peer: &str, place: u32, why: String) {

@@ -70,17 +70,18 @@ impl Shared {
         let mut desk = Desk::new(
             &self.catalogue,
             &mut self.statistics,
+            &mut self.aside,
             peer,
             dialect,
-            flow.slot,
+            (tenant.flow, flow.slot),
         );
         let event = Event::Reported {
             flow: tenant.flow,
             report,
         };
         self.plane.on_event(event, &mut desk);
-        if let Some(trouble) = desk.into_trouble() {
-            self.trouble(peer, dialect, flow.slot, trouble);
+        for (slot, trouble) in desk.into_troubles() {
+            self.trouble(peer, dialect, slot, trouble);
         }
         Ok(())
     }

@@ -1,0 +1,290 @@
+//! Flows in aggregates: they join, report, leave, and are withdrawn together.
+
+use std::collections::HashMap;
+
+use super::{Plane, foreign_field, program_id, tenant, withdrawal};
+use crate::aggregate::members::Members;
+use crate::contain::{contain, discard};
+use crate::hosted::Role;
+use crate::{
+    Aggregate, AggregateView, Command, CommandSink, FlowId, FlowInfo, Group, Key, LoadedProgram,
+    Member, Reason, Report,
+};
+
+/// The aggregates of a plane, by an index that is given out again.
+#[derive(Debug, Default)]
+pub(super) struct Aggregates {
+    slots: Vec<Option<Hosted>>,
+    free: Vec<u32>,
+    /// Never iterated over, so its order does not matter.
+    by_key: HashMap<(usize, Key), u32>,
+}
+
+/// An aggregate in a plane.
+struct Hosted {
+    algorithm: usize,
+    key: Key,
+    author: Box<dyn Aggregate>,
+    members: Members,
+}
+
+impl std::fmt::Debug for Hosted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Hosted")
+            .field("algorithm", &self.algorithm)
+            .field("key", &self.key)
+            .field("members", &self.members)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Hosted {
+    fn view(&self) -> AggregateView<'_> {
+        AggregateView {
+            algorithm: self.algorithm,
+            key: &self.key,
+            members: self.members.len(),
+        }
+    }
+}
+
+impl Aggregates {
+    pub(super) fn view(&self, index: u32) -> Option<AggregateView<'_>> {
+        self.slots.get(index as usize)?.as_ref().map(Hosted::view)
+    }
+
+    pub(super) fn views(&self) -> impl Iterator<Item = AggregateView<'_>> {
+        self.slots.iter().flatten().map(Hosted::view)
+    }
+
+    fn get_mut(&mut self, index: u32) -> Option<&mut Hosted> {
+        self.slots.get_mut(index as usize)?.as_mut()
+    }
+
+    fn add(&mut self, hosted: Hosted) -> u32 {
+        let place = (hosted.algorithm, hosted.key.clone());
+        let index = match self.free.pop() {
+            Some(index) => {
+                self.slots[index as usize] = Some(hosted);
+                index
+            }
+            None => {
+                // There are no more than flows, whose slots are `u32`s.
+                let index = self.slots.len() as u32;
+                self.slots.push(Some(hosted));
+                index
+            }
+        };
+        self.by_key.insert(place, index);
+        index
+    }
+
+    fn remove(&mut self, index: u32) -> Option<Hosted> {
+        let hosted = self.slots.get_mut(index as usize)?.take()?;
+        self.by_key.remove(&(hosted.algorithm, hosted.key.clone()));
+        self.free.push(index);
+        Some(hosted)
+    }
+}
+
+impl Plane {
+    /// A flow joins the aggregate of its key. `false`: the algorithm has none for it after all.
+    pub(super) fn join(
+        &mut self,
+        flow: FlowId,
+        algorithm: usize,
+        key: Key,
+        info: &FlowInfo,
+        sink: &mut dyn CommandSink,
+    ) -> bool {
+        let hosted = &mut self.algorithms[algorithm];
+        let place = (algorithm, key);
+        let index = match self.aggregates.by_key.get(&place) {
+            Some(index) => *index,
+            None => match contain(|| hosted.algorithm.new_aggregate(&place.1, info)) {
+                Ok(None) => return false,
+                Ok(Some(author)) => self.aggregates.add(Hosted {
+                    algorithm,
+                    key: place.1,
+                    author,
+                    members: Members::default(),
+                }),
+                Err(reason) => {
+                    self.not_started(flow, algorithm, reason, sink);
+                    return true;
+                }
+            },
+        };
+        let Some(aggregate) = self.aggregates.get_mut(index) else {
+            return false;
+        };
+        let member = aggregate.members.join(flow, program_id(algorithm, 0));
+        hosted.statistics.flows += 1;
+        if let Some(tenant) = tenant(&mut self.flows, flow) {
+            tenant.program = 0;
+            tenant.role = Role::Member {
+                aggregate: index,
+                member,
+            };
+        }
+        self.ask(index, sink, |author, group| {
+            author.create_subflow(member, info, group);
+        });
+        true
+    }
+
+    pub(super) fn member_reported(
+        &mut self,
+        (index, member): (u32, Member),
+        report: &Report<'_>,
+        sink: &mut dyn CommandSink,
+    ) {
+        let Some(aggregate) = self.aggregates.get_mut(index) else {
+            return;
+        };
+        let programs = self.algorithms[aggregate.algorithm].programs();
+        let outcome = consult(aggregate, programs, |author, group| {
+            author.on_report(member, report, group);
+        });
+        if let Some(field) = report.foreign()
+            && let Some(draft) = aggregate.members.touch(member)
+        {
+            let reason = foreign_field(&self.algorithms, field, report.program());
+            draft.reason.get_or_insert(reason);
+        }
+        self.conclude(index, outcome, sink);
+    }
+
+    /// A member is gone; its flow is not its aggregate's any more.
+    pub(super) fn part(&mut self, index: u32, member: Member, sink: &mut dyn CommandSink) {
+        let Some(aggregate) = self.aggregates.get_mut(index) else {
+            return;
+        };
+        aggregate.members.leave(member);
+        self.ask(index, sink, |author, group| author.on_close(member, group));
+    }
+
+    /// Runs the aggregate's code and carries out what comes of it.
+    fn ask(
+        &mut self,
+        index: u32,
+        sink: &mut dyn CommandSink,
+        work: impl FnOnce(&mut dyn Aggregate, &mut Group<'_>),
+    ) {
+        let Some(aggregate) = self.aggregates.get_mut(index) else {
+            return;
+        };
+        let programs = self.algorithms[aggregate.algorithm].programs();
+        let outcome = consult(aggregate, programs, work);
+        self.conclude(index, outcome, sink);
+    }
+
+    /// Carries out what an aggregate's code asked for, unless it failed.
+    fn conclude(&mut self, index: u32, outcome: Result<(), Reason>, sink: &mut dyn CommandSink) {
+        let mut outcome = outcome;
+        // Each round but the last withdraws a member at least.
+        while outcome.is_ok() {
+            let mistaken = self.send(index, sink);
+            if mistaken.is_empty() {
+                break;
+            }
+            for (member, flow, reason) in mistaken {
+                let Some(algorithm) = self.aggregates.get_mut(index).map(|a| a.algorithm) else {
+                    return;
+                };
+                self.withdraw_member(flow, algorithm, reason, sink);
+                if let Some(aggregate) = self.aggregates.get_mut(index)
+                    && outcome.is_ok()
+                {
+                    let programs = self.algorithms[algorithm].programs();
+                    outcome = consult(aggregate, programs, |author, group| {
+                        author.on_close(member, group);
+                    });
+                }
+            }
+        }
+        let Some(aggregate) = self.aggregates.get_mut(index) else {
+            return;
+        };
+        match outcome {
+            Err(reason) => self.disband(index, &reason, sink),
+            Ok(()) if aggregate.members.len() > 0 => {}
+            Ok(()) => {
+                if let Some(last) = self.aggregates.remove(index) {
+                    discard(last.author);
+                }
+            }
+        }
+    }
+
+    /// Sends the commands for the members that were controlled. Those with a mistake leave
+    /// instead, and are returned.
+    fn send(&mut self, index: u32, sink: &mut dyn CommandSink) -> Vec<(Member, FlowId, Reason)> {
+        let mut mistaken = Vec::new();
+        let Some(aggregate) = self.aggregates.get_mut(index) else {
+            return mistaken;
+        };
+        let mut at = 0;
+        while let Some((member, seat)) = aggregate.members.touched(at) {
+            at += 1;
+            // It may have left since.
+            let Some(seat) = seat else {
+                continue;
+            };
+            let draft = &mut seat.draft;
+            if let Some(reason) = draft.reason.take() {
+                mistaken.push((member, seat.flow, reason));
+                aggregate.members.leave(member);
+            } else if draft.command != Command::default() {
+                if let Some(switch) = draft.command.switch
+                    && let Some(tenant) = tenant(&mut self.flows, seat.flow)
+                {
+                    tenant.program = switch;
+                }
+                sink.command(seat.flow, &draft.command);
+                draft.reset(draft.running);
+            }
+        }
+        aggregate.members.settled();
+        mistaken
+    }
+
+    /// The aggregate's code failed: its members are withdrawn.
+    fn disband(&mut self, index: u32, reason: &Reason, sink: &mut dyn CommandSink) {
+        let Some(aggregate) = self.aggregates.remove(index) else {
+            return;
+        };
+        for (_, seat) in aggregate.members.iter() {
+            self.withdraw_member(seat.flow, aggregate.algorithm, reason.clone(), sink);
+        }
+        discard(aggregate.author);
+    }
+
+    fn withdraw_member(
+        &mut self,
+        flow: FlowId,
+        algorithm: usize,
+        reason: Reason,
+        sink: &mut dyn CommandSink,
+    ) {
+        if let Some(tenant) = tenant(&mut self.flows, flow) {
+            tenant.role = Role::Withdrawn;
+        }
+        sink.command(flow, &withdrawal());
+        self.withdrawn(flow, algorithm, reason);
+    }
+}
+
+/// Runs an aggregate's code. What it wants of its members is in their drafts.
+fn consult(
+    aggregate: &mut Hosted,
+    programs: &[LoadedProgram],
+    work: impl FnOnce(&mut dyn Aggregate, &mut Group<'_>),
+) -> Result<(), Reason> {
+    let Hosted {
+        author, members, ..
+    } = aggregate;
+    let mut group = Group::new(members, programs);
+    contain(|| work(author.as_mut(), &mut group))?;
+    group.into_failure().map_or(Ok(()), Err)
+}
