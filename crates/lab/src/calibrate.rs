@@ -64,7 +64,7 @@ pub fn calibrate(link: &LinkSpec, duration: Duration) -> Result<Calibration, Lab
     };
     preflight::require(Traffic::Bulk).map_err(LabError::Missing)?;
     let capacity = fairwater_net::Capacity::Rate(rate);
-    let path = Path::new(false).map_err(LabError::system("make the lab's hosts"))?;
+    let path = Path::new(false, false).map_err(LabError::system("make the lab's hosts"))?;
     let steal_before = MachineTime::now().map_err(LabError::system("read /proc/stat"))?;
     let emulator = Emulator::start(&path, Clock::start(), link, &capacity, 0)
         .map_err(LabError::system("start the emulator"))?;

@@ -53,12 +53,15 @@ const SYSCTLS: [(&str, &str); 4] = [
     ("ipv4/tcp_wmem", "4096 65536 67108864"),
 ];
 
+/// And where the link marks: connections have ECN, whoever begins them (RFC 3168).
+const ECN: (&str, &str) = ("ipv4/tcp_ecn", "1");
+
 impl Path {
-    /// Makes the hosts, with IPv4 addresses, or IPv6 ones.
+    /// Makes the hosts, with IPv4 addresses, or IPv6 ones, and with ECN where that is asked for.
     ///
     /// # Errors
     /// Those of the kernel, for want of `CAP_SYS_ADMIN`, `CAP_NET_ADMIN` or `/dev/net/tun`.
-    pub(crate) fn new(ipv6: bool) -> io::Result<Self> {
+    pub(crate) fn new(ipv6: bool, ecn: bool) -> io::Result<Self> {
         let (sender_address, receiver_address) = if ipv6 {
             (
                 IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1)),
@@ -70,8 +73,8 @@ impl Path {
                 IpAddr::V4(Ipv4Addr::new(10, 0, 1, 1)),
             )
         };
-        let (sender, sender_device) = host(sender_address)?;
-        let (receiver, receiver_device) = host(receiver_address)?;
+        let (sender, sender_device) = host(sender_address, ecn)?;
+        let (receiver, receiver_device) = host(receiver_address, ecn)?;
         Ok(Path {
             sender,
             receiver,
@@ -83,10 +86,10 @@ impl Path {
 }
 
 /// A namespace with a device that has `address` and carries everything else.
-fn host(address: IpAddr) -> io::Result<(Namespace, OwnedFd)> {
+fn host(address: IpAddr, ecn: bool) -> io::Result<(Namespace, OwnedFd)> {
     let namespace = Namespace::new()?;
     let device = namespace.inside(|| -> io::Result<OwnedFd> {
-        for (name, value) in SYSCTLS {
+        for (name, value) in SYSCTLS.into_iter().chain(ecn.then_some(ECN)) {
             fs::write(format!("/proc/sys/net/{name}"), value)?;
         }
         // Packets of neighbour discovery would count on the link of an IPv4 run. A kernel

@@ -210,8 +210,9 @@ impl Try<'_> {
         progress: &mut dyn FnMut(&Progress),
     ) -> Result<Recorded, LabError> {
         let count = self.contenders.len();
-        let path =
-            Path::new(self.experiment.ipv6).map_err(LabError::system("make the lab's hosts"))?;
+        let marks = self.experiment.link.mark.is_some();
+        let path = Path::new(self.experiment.ipv6, marks)
+            .map_err(LabError::system("make the lab's hosts"))?;
         let steal_before = MachineTime::now().map_err(LabError::system("read /proc/stat"))?;
         let cpu_before = process_cpu();
         let clock = Clock::start();

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use fairwater_net::{Capacity, Time};
 use fairwater_plane::Plane;
 use fairwater_sim::{
-    Config, Edge, EdgeId, Fate, FlowConfig, FlowOutcome, Governor, Measure, Native, NodeId,
+    Config, Ecn, Edge, EdgeId, Fate, FlowConfig, FlowOutcome, Governor, Measure, Native, NodeId,
     Observer, Outcome, Path, PlaneConfig, SimulationError, TcpConfig, Traffic,
 };
 
@@ -166,6 +166,10 @@ impl Run<'_> {
             tag: 0,
             tcp: TcpConfig {
                 receive_window: RECEIVE_WINDOW,
+                ecn: match link.mark {
+                    Some(_) => Ecn::Classic,
+                    None => Ecn::Off,
+                },
                 ..TcpConfig::default()
             },
         };

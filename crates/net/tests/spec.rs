@@ -39,6 +39,7 @@ fn order_is_free_and_what_is_left_out_has_a_value() {
             rtt: Duration::from_millis(20),
             buffer: Buffer::MilliBdp(1000),
             loss: Probability::from_ppb(100_000).expect("1e-4"),
+            mark: None,
             seed: 7,
         }
     );
@@ -142,6 +143,7 @@ proptest! {
             (100_000..=10_000_000u64).prop_map(Buffer::MilliBdp),
         ],
         ppb in 0..=1_000_000_000u32,
+        mark in prop::option::of(0..=10_000_000u64),
         seed in any::<u64>(),
     ) {
         let spec = LinkSpec {
@@ -149,6 +151,7 @@ proptest! {
             rtt: Duration::from_nanos(rtt_ns),
             buffer,
             loss: Probability::from_ppb(ppb).expect("at most a billion"),
+            mark,
             seed,
         };
         // A buffer of less than a packet is refused; it is not what is asked here.
@@ -172,7 +175,7 @@ proptest! {
 
     #[test]
     fn text_of_known_words_never_panics(
-        words in prop::collection::vec("[0-9.]{0,6}(bit|mbit|ms|us|s|pkt|kB|bdp|%)|loss=[0-9.]{0,6}%|seed=[0-9]{0,3}", 0..6),
+        words in prop::collection::vec("[0-9.]{0,6}(bit|mbit|ms|us|s|pkt|kB|bdp|%)|loss=[0-9.]{0,6}%|mark=[0-9]{0,3}(pkt)?|seed=[0-9]{0,3}", 0..6),
     ) {
         if let Err(error) = words.join(" ").parse::<LinkSpec>() {
             prop_assert!(!error.to_string().is_empty());

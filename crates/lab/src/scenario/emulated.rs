@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use fairwater_net::{
     Buffer, Capacity, CapacitySpec, Limit, LinkSpec, LossConfig, Probability, QueueConfig,
+    StepConfig,
 };
 use fairwater_sim::{EdgeId, FlowConfig, PlaneConfig, TcpConfig, Traffic as Sent};
 
@@ -63,8 +64,15 @@ pub(super) fn refuse(point: &Point, spans: &Spans, sink: &Sink) {
             "a capacity other than a rate or a trace",
         ),
         (
-            !matches!(bottleneck.link.queue, QueueConfig::DropTail(_)),
-            "a queue other than `droptail`",
+            !matches!(
+                bottleneck.link.queue,
+                QueueConfig::DropTail(_)
+                    | QueueConfig::Step(StepConfig {
+                        threshold: Limit::Packets(_),
+                        ..
+                    })
+            ),
+            "a queue other than `droptail`, or `step` with a threshold in packets",
         ),
         (
             matches!(bottleneck.link.loss, LossConfig::GilbertElliott(_)),
@@ -152,21 +160,30 @@ impl Point {
         let (there, back) = bottleneck(self);
         let (link, back) = (&edge(self, there).link, &edge(self, back).link);
         let trace = self.traces[there.0 as usize].clone();
+        let (limit, mark) = match link.queue {
+            QueueConfig::DropTail(limit) => (Some(limit), None),
+            QueueConfig::Step(step) => match step.threshold {
+                Limit::Packets(packets) => (Some(step.limit), Some(packets)),
+                _ => (Some(step.limit), None),
+            },
+            _ => (None, None),
+        };
         let spec = LinkSpec {
             capacity: match (&link.capacity, trace) {
                 (Capacity::Rate(rate), _) => CapacitySpec::Rate(*rate),
                 (_, name) => CapacitySpec::Trace(name.unwrap_or_default()),
             },
             rtt: link.delay + back.delay,
-            buffer: match link.queue {
-                QueueConfig::DropTail(Limit::Packets(packets)) => Buffer::Packets(packets),
-                QueueConfig::DropTail(Limit::Bytes(bytes)) => Buffer::Bytes(bytes),
+            buffer: match limit {
+                Some(Limit::Packets(packets)) => Buffer::Packets(packets),
+                Some(Limit::Bytes(bytes)) => Buffer::Bytes(bytes),
                 _ => Buffer::MilliBdp(1000),
             },
             loss: match link.loss {
                 LossConfig::Random(probability) => probability,
                 LossConfig::None | LossConfig::GilbertElliott(_) => Probability::NEVER,
             },
+            mark,
             seed: self.config.seed,
         };
         let contenders = self.groups.iter().flat_map(|group| {

@@ -12,7 +12,7 @@ use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
 use crate::{
     Capacity, DeliveryTrace, Limit, Link, LinkConfig, LossConfig, Packet, Probability, QueueConfig,
-    Rate,
+    Rate, StepConfig,
 };
 use decimal::Decimal;
 
@@ -26,6 +26,8 @@ use decimal::Decimal;
 /// - the bottleneck's buffer: `160pkt`, `100kB` (`B`, `kB`, `MB`, powers of ten) or `1bdp`
 ///   (times capacity × RTT, a trace's mean rate counting); `1bdp` when not given;
 /// - `loss=0.01%`: random loss towards the receiver; none when not given;
+/// - `mark=20pkt`: a packet that finds more than so many waiting is marked (ECN CE), if it can be;
+///   none is when not given;
 /// - `seed=7`: of the loss; 1 when not given.
 ///
 /// [`fmt::Display`] gives a text that parses to an equal value.
@@ -39,6 +41,8 @@ pub struct LinkSpec {
     pub buffer: Buffer,
     /// Random loss towards the receiver.
     pub loss: Probability,
+    /// Above how many waiting packets those that arrive are marked (ECN CE); `None` is never.
+    pub mark: Option<u64>,
     /// Seed of the loss.
     pub seed: u64,
 }
@@ -107,7 +111,14 @@ impl LinkSpec {
 
     /// What [`LinkSpec::forward`] is made of.
     pub fn forward_config(&self, capacity: &Capacity) -> LinkConfig {
-        let queue = QueueConfig::DropTail(self.limit(capacity));
+        let limit = self.limit(capacity);
+        let queue = match self.mark {
+            Some(packets) => QueueConfig::Step(StepConfig {
+                limit,
+                threshold: Limit::Packets(packets),
+            }),
+            None => QueueConfig::DropTail(limit),
+        };
         LinkConfig {
             loss: LossConfig::Random(self.loss),
             seed: self.seed,
@@ -144,6 +155,9 @@ impl fmt::Display for LinkSpec {
         write!(f, "{} {} {}", self.capacity, Rtt(self.rtt), self.buffer)?;
         if self.loss != Probability::NEVER {
             write!(f, " loss={}%", Decimal(self.loss.ppb().into(), 7))?;
+        }
+        if let Some(packets) = self.mark {
+            write!(f, " mark={packets}pkt")?;
         }
         if self.seed != parse::DEFAULT_SEED {
             write!(f, " seed={}", self.seed)?;

@@ -13,9 +13,9 @@ const CAPACITY: &str = "a rate from 1kbit to 100gbit such as `48mbit`, or `trace
 const RTT: &str = "a time from 0ms to 60s such as `20ms`, in `us`, `ms` or `s`";
 const BUFFER: &str = "`160pkt`, `100kB` or `1bdp`: at least 1 packet or 1500 B, at most 10 million packets, 10 GB or 10000 BDP";
 const LOSS: &str = "a percentage from 0% to 100%, such as `loss=0.01%`";
+const MARK: &str = "a number of packets from 0 to 10 million, such as `mark=20pkt`";
 const SEED: &str = "a whole number, such as `seed=7`";
-const WORD: &str =
-    "a rate `48mbit` or `trace:FILE`, an RTT `20ms`, a buffer `1bdp`, `loss=0.01%`, `seed=7`";
+const WORD: &str = "a rate `48mbit` or `trace:FILE`, an RTT `20ms`, a buffer `1bdp`, `loss=0.01%`, `mark=20pkt`, `seed=7`";
 
 /// What one word says.
 enum Word {
@@ -23,6 +23,7 @@ enum Word {
     Rtt(Duration),
     Buffer(Buffer),
     Loss(Probability),
+    Mark(u64),
     Seed(u64),
 }
 
@@ -38,6 +39,7 @@ pub(super) fn link_spec(text: &str) -> Result<LinkSpec, Vec<Problem>> {
     let mut rtt = Slot::new("RTT");
     let mut buffer = Slot::new("buffer");
     let mut loss = Slot::new("loss");
+    let mut mark = Slot::new("mark");
     let mut seed = Slot::new("seed");
 
     for span in words(text) {
@@ -46,6 +48,7 @@ pub(super) fn link_spec(text: &str) -> Result<LinkSpec, Vec<Problem>> {
             Ok(Word::Rtt(value)) => rtt.fill(value, span, &mut problems),
             Ok(Word::Buffer(value)) => buffer.fill(value, span, &mut problems),
             Ok(Word::Loss(value)) => loss.fill(value, span, &mut problems),
+            Ok(Word::Mark(value)) => mark.fill(value, span, &mut problems),
             Ok(Word::Seed(value)) => seed.fill(value, span, &mut problems),
             Err(Wrong {
                 kind,
@@ -88,6 +91,7 @@ pub(super) fn link_spec(text: &str) -> Result<LinkSpec, Vec<Problem>> {
             .said
             .map_or(Buffer::MilliBdp(1000), |said| said.value),
         loss: loss.said.map_or(Probability::NEVER, |said| said.value),
+        mark: mark.said.map(|said| said.value),
         seed: seed.said.map_or(DEFAULT_SEED, |said| said.value),
     });
     problems.extend(
@@ -190,6 +194,14 @@ fn word(word: &str) -> Result<Word, Wrong> {
             .and_then(|ppb| Probability::from_ppb(u32::try_from(ppb).ok()?))
             .map(Word::Loss)
             .ok_or_else(|| wrong(None, "a loss", LOSS));
+    }
+    if let Some(threshold) = word.strip_prefix("mark=") {
+        let packets = threshold.strip_suffix("pkt");
+        let packets = packets.and_then(|number| number.parse().ok());
+        return packets
+            .filter(|packets| *packets <= 10_000_000)
+            .map(Word::Mark)
+            .ok_or_else(|| wrong(None, "a mark", MARK));
     }
     if let Some(seed) = word.strip_prefix("seed=") {
         let seed = seed.parse().map(Word::Seed);

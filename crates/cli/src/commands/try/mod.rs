@@ -36,8 +36,9 @@ Examples:
   fairwater try cubic --against kernel:cubic --on sim
 
 A link is a capacity (12mbit, or trace:FILE in mahimahi's format), an RTT (20ms), and, as you like,
-a buffer (160pkt, 100kB or 1bdp), loss=0.01% and seed=7. Delays, drops and throughput are measured
-at the bottleneck. A run that the machine disturbed is repeated, and named if it cannot be.
+a buffer (160pkt, 100kB or 1bdp), loss=0.01%, mark=20pkt (ECN marks above so many waiting) and
+seed=7. Delays, drops and throughput are measured at the bottleneck. A run that the machine
+disturbed is repeated, and named if it cannot be.
 
 Real TCP needs root, and algorithms of this project a kernel with BTF. Elsewhere, or with --on sim,
 the same runs in the simulator, where `kernel:reno` and `kernel:cubic` stand for the kernel's; it
