@@ -5,6 +5,7 @@
 mod attach;
 mod check;
 mod generated;
+mod real_tcp;
 mod serve;
 mod simulated;
 mod support;

@@ -1,0 +1,75 @@
+//! Each algorithm on real TCP over the emulated link, held to what a few seconds can show of it.
+//! The papers' numbers, over seeds and paths, are held in the simulator's tests.
+
+use crate::support::{alone, fairwater, privileged};
+
+/// What the bottleneck saw of a run.
+#[derive(Debug)]
+struct Run {
+    utilisation: f64,
+    queueing_p50_ms: f64,
+    queueing_p95_ms: f64,
+    dropped: u64,
+}
+
+/// The runs of `fairwater try` with these words, one each algorithm.
+fn try_on(link: &str, seconds: u32, words: &[&str]) -> Vec<Run> {
+    let _alone = alone();
+    let duration = format!("{seconds}s");
+    let common = [
+        "try",
+        "--on",
+        "linux",
+        "--link",
+        link,
+        "--for",
+        &duration,
+        "--bulk",
+        "--json",
+        "--quiet",
+        "--report",
+        "/dev/null",
+    ];
+    let output = fairwater(&[&common, words].concat());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let results: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let number = |value: &serde_json::Value| value.as_f64().unwrap();
+    let runs = results["runs"].as_array().unwrap().iter().map(|run| Run {
+        utilisation: number(&run["utilisation"]),
+        queueing_p50_ms: number(&run["queueing_delay_ms"]["p50"]),
+        queueing_p95_ms: number(&run["queueing_delay_ms"]["p95"]),
+        dropped: run["dropped"].as_u64().unwrap(),
+    });
+    runs.collect()
+}
+
+/// One algorithm alone.
+fn alone_on(link: &str, seconds: u32, algorithm: &str) -> Run {
+    try_on(link, seconds, &[algorithm]).remove(0)
+}
+
+/// Over a buffer of one BDP, 20 ms: full, and no more delay than that.
+#[test]
+fn those_that_fill_buffers_fill_the_link() {
+    if !privileged() {
+        return;
+    }
+    let runs = try_on("24mbit 20ms 1bdp", 6, &["reno", "cubic"]);
+    for run in runs {
+        assert!(run.utilisation > 0.9, "{run:?}");
+        assert!(run.queueing_p95_ms < 21.0, "{run:?}");
+    }
+}
+
+/// RFC 8257: the queue stays near K, 12 packets of 0.25 ms, and nothing is dropped.
+#[test]
+fn dctcp_holds_the_queue_at_the_threshold_of_marks() {
+    if !privileged() {
+        return;
+    }
+    let run = alone_on("48mbit 10ms 200pkt mark=12pkt", 6, "dctcp");
+    assert!(run.utilisation > 0.9, "{run:?}");
+    assert!((1.0..4.0).contains(&run.queueing_p50_ms), "{run:?}");
+    assert_eq!(run.dropped, 0, "{run:?}");
+}
