@@ -4,9 +4,11 @@
 //! its `Config`. An algorithm sees its flows through `fairwater_plane` alone, and so runs on any
 //! datapath that has the signals its programs read.
 
+mod bbr;
 mod constant;
 mod cubic;
 mod dctcp;
+mod draws;
 mod registry;
 mod reno;
 mod spec;
@@ -19,6 +21,7 @@ mod windowed;
 #[cfg(test)]
 mod windowed_tests;
 
+pub use bbr::{Bbr, BbrConfig};
 pub use constant::{Constant, ConstantConfig};
 pub use cubic::{Cubic, CubicConfig};
 pub use dctcp::{Dctcp, DctcpConfig};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fairwater_plane::{Algorithm, AlgorithmError, Programs};
 
 use crate::spec::{Parameter, Settings, SpecError, nearest};
-use crate::{constant, cubic, dctcp, reno};
+use crate::{bbr, constant, cubic, dctcp, reno};
 
 /// An algorithm that this crate has.
 #[derive(Debug, Clone, Copy)]
@@ -22,7 +22,13 @@ pub struct Entry {
 }
 
 /// By name.
-const ALL: &[Entry] = &[constant::ENTRY, cubic::ENTRY, dctcp::ENTRY, reno::ENTRY];
+const ALL: &[Entry] = &[
+    bbr::v1::ENTRY,
+    constant::ENTRY,
+    cubic::ENTRY,
+    dctcp::ENTRY,
+    reno::ENTRY,
+];
 
 /// Every algorithm, by name.
 #[must_use]

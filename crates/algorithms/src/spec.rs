@@ -38,6 +38,13 @@ impl Parameter {
         meaning: "how often flows report",
     };
 
+    pub(crate) const PROBE_RTT: Self = Self {
+        key: "probe_rtt",
+        range: "`true` or `false`",
+        default: "true",
+        meaning: "whether the flow holds back now and then to measure the RTT",
+    };
+
     pub(crate) const fn hystart(default: &'static str) -> Self {
         Self {
             key: "hystart",
@@ -146,7 +153,6 @@ impl<'a> Settings<'a> {
     }
 
     /// A duration as text, `10us`, `5ms` or `1.5s`, in µs.
-    #[allow(dead_code, reason = "taken by the algorithms with such a parameter")]
     pub(crate) fn duration_us(&mut self, key: &str, range: RangeInclusive<u64>) -> Option<u64> {
         self.take(key, |v| duration_us(v, &range))
     }

@@ -25,18 +25,16 @@ fn ack() -> impl Strategy<Value = Ack> {
     );
     (
         counts,
-        number(),
-        number(),
-        number(),
+        (number(), number(), number()),
+        (number(), number()),
         0_u64..100_000,
         prop::bool::weighted(0.05),
     )
         .prop_map(
             |(
                 (acked, misordered, lost_packets, marked_packets),
-                in_flight,
-                pending,
-                rtt_us,
+                (in_flight, pending, rtt_us),
+                (rate_incoming, rate_outgoing),
                 now_us,
                 timeout,
             )| {
@@ -50,6 +48,8 @@ fn ack() -> impl Strategy<Value = Ack> {
                     in_flight,
                     pending,
                     rtt_us,
+                    rate_incoming,
+                    rate_outgoing,
                     timeout,
                 }
             },

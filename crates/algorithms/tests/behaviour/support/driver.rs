@@ -102,6 +102,8 @@ impl Controller for Driver {
             (Signal::PacketsInFlight, ack.in_flight / MSS),
             (Signal::BytesPending, ack.pending),
             (Signal::RttSampleUs, ack.rtt_us),
+            (Signal::RateIncoming, ack.rate_incoming),
+            (Signal::RateOutgoing, ack.rate_outgoing),
             (Signal::WasTimeout, u64::from(ack.timeout)),
         ] {
             signals[signal as usize] = value;

@@ -21,6 +21,9 @@ pub(crate) struct Ack {
     pub(crate) in_flight: u64,
     pub(crate) pending: u64,
     pub(crate) rtt_us: u64,
+    /// Of the latest delivery-rate sample, bytes/s.
+    pub(crate) rate_incoming: u64,
+    pub(crate) rate_outgoing: u64,
     pub(crate) timeout: bool,
 }
 
@@ -95,9 +98,18 @@ struct Transmission {
     number: u64,
     packet: usize,
     sent_us: u64,
+    stamp: Stamp,
     marked: bool,
     /// `None` when the network drops it.
     ack_us: Option<u64>,
+}
+
+/// The flow when a packet is sent (draft-cheng-iccrg-delivery-rate-estimation §3.2).
+#[derive(Debug, Clone, Copy, Default)]
+struct Stamp {
+    delivered: u64,
+    delivered_us: u64,
+    first_sent_us: u64,
 }
 
 struct Sender<'c> {
@@ -122,6 +134,8 @@ struct Sender<'c> {
     samples: Vec<Sample>,
     delivered: u64,
     marked: u64,
+    stamp: Stamp,
+    rates: (u64, u64),
 }
 
 /// Runs for a while and yields every invocation.
@@ -148,6 +162,8 @@ pub(crate) fn run(path: Path, control: &mut dyn Controller, seconds: f64) -> Vec
         samples: Vec::new(),
         delivered: 0,
         marked: 0,
+        stamp: Stamp::default(),
+        rates: (0, 0),
     };
     let end_us = (seconds * 1e6) as u64;
     while s.now_us < end_us {
@@ -231,6 +247,8 @@ impl Sender<'_> {
         });
         if self.transmissions.is_empty() {
             self.rto_at_us = self.now_us + self.rto_us;
+            self.stamp.delivered_us = self.now_us;
+            self.stamp.first_sent_us = self.now_us;
         }
         self.last_sent_us = self.now_us;
         self.packets[packet] = Packet::InFlight(number);
@@ -239,6 +257,10 @@ impl Sender<'_> {
             number,
             packet,
             sent_us: self.now_us,
+            stamp: Stamp {
+                delivered: self.delivered,
+                ..self.stamp
+            },
             marked,
             ack_us,
         });
@@ -288,6 +310,14 @@ impl Sender<'_> {
             self.unacked += 1;
         }
         self.rtt_us = self.now_us - t.sent_us;
+        let packets = self.delivered - t.stamp.delivered;
+        let rate = |us: u64| (packets * MSS * 1_000_000).checked_div(us);
+        self.rates = (
+            rate(self.now_us - t.stamp.delivered_us).unwrap_or(self.rates.0),
+            rate(t.sent_us - t.stamp.first_sent_us).unwrap_or(self.rates.1),
+        );
+        self.stamp.delivered_us = self.now_us;
+        self.stamp.first_sent_us = t.sent_us;
     }
 
     fn lose_first(&mut self) -> u64 {
@@ -334,6 +364,8 @@ impl Sender<'_> {
             in_flight: self.in_flight * MSS,
             pending: written * MSS,
             rtt_us: self.rtt_us,
+            rate_incoming: self.rates.0,
+            rate_outgoing: self.rates.1,
             timeout,
         };
         (self.cwnd, self.rate) = self.control.invoke(&ack, self.cwnd);

@@ -1,0 +1,12 @@
+//! BBR: a model of the path's bandwidth and RTT, measured, and a sender that paces by it.
+//!
+//! Both versions share the program ([`program`]), what the plane keeps of the path ([`model`]), and
+//! ProbeRTT. Each version is a state machine of its own.
+
+mod datapath;
+mod model;
+mod probe_rtt;
+mod program;
+pub(crate) mod v1;
+
+pub use v1::{Bbr, BbrConfig};

@@ -1,0 +1,311 @@
+//! BBR v1: Cardwell, Cheng, Gunn, Yeganeh and Jacobson, "BBR: Congestion-Based Congestion Control",
+//! ACM Queue 14(5), 2016; draft-cardwell-iccrg-bbr-congestion-control-00.
+
+use fairwater_plane::{Algorithm, AlgorithmError, Control, Flow, FlowInfo, Programs, Report, Var};
+
+use super::datapath::{Datapath, Reading};
+use super::model::{MinRtt, Plateau};
+use super::probe_rtt::ProbeRtt;
+use super::program::Version;
+use crate::draws::Draws;
+use crate::registry::{Entry, builder};
+use crate::spec::{Parameter, Settings};
+use crate::window::Period;
+use crate::windowed::WindowedMax;
+
+/// How a [`Bbr`] behaves.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BbrConfig {
+    /// cwnd in ProbeBW, in bandwidth-delay products of the model; from 1 to 10.
+    pub cwnd_gain: f64,
+    /// Whether the RTT is measured by ProbeRTT when nothing else has measured it for
+    /// [`Self::min_rtt_window_us`].
+    pub probe_rtt: bool,
+    /// How long the least RTT is remembered, µs; from 1 s to 10 min.
+    pub min_rtt_window_us: u64,
+    /// How long the greatest delivery rate is remembered, round trips; from 2 to 1000.
+    pub bw_window_rounds: u64,
+    /// How often flows report in ProbeBW; otherwise, and with [`Period::Rtt`], they report at the
+    /// end of each round trip.
+    pub report: Period,
+}
+
+impl Default for BbrConfig {
+    fn default() -> Self {
+        Self {
+            cwnd_gain: 2.0,
+            probe_rtt: true,
+            min_rtt_window_us: 10_000_000,
+            bw_window_rounds: 10,
+            report: Period::default(),
+        }
+    }
+}
+
+/// How the algorithm is known by name.
+pub(crate) const ENTRY: Entry = Entry {
+    name: "bbr",
+    summary: "BBR v1 (Cardwell et al. 2016): paces at the bandwidth that it measures",
+    parameters: PARAMETERS,
+    parse: |settings| builder(BbrConfig::from_settings(settings), Bbr::new),
+};
+
+const PARAMETERS: &[Parameter] = &[
+    Parameter {
+        key: "cwnd_gain",
+        range: "a number from 1 to 10",
+        default: "2",
+        meaning: "cwnd while cruising, in bandwidth-delay products",
+    },
+    Parameter::PROBE_RTT,
+    Parameter {
+        key: "min_rtt_window",
+        range: "a duration from 1s to 600s",
+        default: "10s",
+        meaning: "how long the least RTT is remembered, and how often it is measured",
+    },
+    Parameter {
+        key: "bw_window",
+        range: "a number of round trips from 2 to 1000",
+        default: "10",
+        meaning: "how long the greatest delivery rate is remembered",
+    },
+    Parameter::REPORT,
+];
+
+const CWND_GAIN: std::ops::RangeInclusive<f64> = 1.0..=10.0;
+const MIN_RTT_WINDOW_US: std::ops::RangeInclusive<u64> = 1_000_000..=600_000_000;
+const BW_WINDOW_ROUNDS: std::ops::RangeInclusive<u64> = 2..=1_000;
+
+impl BbrConfig {
+    fn from_settings(settings: &mut Settings<'_>) -> Self {
+        let default = Self::default();
+        Self {
+            cwnd_gain: settings
+                .decimal("cwnd_gain", CWND_GAIN)
+                .unwrap_or(default.cwnd_gain),
+            probe_rtt: settings.boolean("probe_rtt").unwrap_or(default.probe_rtt),
+            min_rtt_window_us: settings
+                .duration_us("min_rtt_window", MIN_RTT_WINDOW_US)
+                .unwrap_or(default.min_rtt_window_us),
+            bw_window_rounds: settings
+                .number("bw_window", BW_WINDOW_ROUNDS)
+                .unwrap_or(default.bw_window_rounds),
+            report: settings.period().unwrap_or(default.report),
+        }
+    }
+
+    fn check(&self) -> Result<(), AlgorithmError> {
+        let out = |parameter, value: String, range: &str| {
+            Err(AlgorithmError::OutOfRange {
+                parameter,
+                value,
+                range: range.to_owned(),
+            })
+        };
+        if !CWND_GAIN.contains(&self.cwnd_gain) {
+            return out("cwnd_gain", self.cwnd_gain.to_string(), "from 1 to 10");
+        }
+        if !MIN_RTT_WINDOW_US.contains(&self.min_rtt_window_us) {
+            let value = format!("{} µs", self.min_rtt_window_us);
+            return out("min_rtt_window", value, "from 1 s to 600 s");
+        }
+        if !BW_WINDOW_ROUNDS.contains(&self.bw_window_rounds) {
+            let value = self.bw_window_rounds.to_string();
+            return out("bw_window", value, "from 2 to 1000 round trips");
+        }
+        Ok(())
+    }
+}
+
+/// Doubles the delivery rate each round trip: 2/ln 2, in thousandths (Cardwell et al. 2016).
+const HIGH_GAIN: u64 = 2_890;
+/// The inverse of it, which drains in one round trip what Startup has queued.
+const DRAIN_GAIN: u64 = 346;
+
+/// BBR v1. The program folds samples, paces, goes round the cycle of gains, conserves packets after
+/// losses; the plane filters over round trips and seconds and decides on states.
+#[derive(Debug)]
+pub struct Bbr {
+    datapath: Datapath,
+    cycling: Var,
+    phase: Var,
+    config: BbrConfig,
+}
+
+impl Bbr {
+    /// Compiles the program.
+    ///
+    /// # Errors
+    /// [`AlgorithmError::OutOfRange`] for a number of the configuration out of its range.
+    pub fn new(programs: &mut Programs, config: BbrConfig) -> Result<Self, AlgorithmError> {
+        config.check()?;
+        let (datapath, p) = Datapath::load(programs, "bbr", Version::One, config.report)?;
+        Ok(Self {
+            datapath,
+            cycling: p.variable("cycling")?,
+            phase: p.variable("phase")?,
+            config,
+        })
+    }
+}
+
+impl Algorithm for Bbr {
+    fn name(&self) -> &str {
+        "bbr"
+    }
+
+    fn new_flow(&self, info: &FlowInfo, control: &mut Control) -> Box<dyn Flow> {
+        self.datapath.begin(info, HIGH_GAIN, control);
+        let window_us = self.config.min_rtt_window_us;
+        Box::new(BbrFlow {
+            datapath: self.datapath,
+            cycling: self.cycling,
+            phase: self.phase,
+            config: self.config,
+            mss: u64::from(info.mss.max(1)),
+            bw: WindowedMax::default(),
+            rounds: 0,
+            min_rtt: MinRtt::new(window_us, window_us),
+            plateau: Plateau::default(),
+            full: false,
+            state: State::Startup,
+            draws: Draws::of(info),
+        })
+    }
+
+    /// It paces: what the path bears is known after a pause, too.
+    fn idle_restart(&self) -> bool {
+        false
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum State {
+    /// Looks for the bandwidth by doubling.
+    Startup,
+    /// Takes out of the queue what Startup put there.
+    Drain,
+    /// Goes round the cycle of gains.
+    ProbeBw,
+    /// Measures the RTT.
+    ProbeRtt(ProbeRtt),
+}
+
+struct BbrFlow {
+    datapath: Datapath,
+    cycling: Var,
+    phase: Var,
+    config: BbrConfig,
+    mss: u64,
+    bw: WindowedMax,
+    /// Round trips that told of the path. Those of a pause, of ProbeRTT and of the recovery from a
+    /// timeout do not, and age nothing.
+    rounds: u64,
+    min_rtt: MinRtt,
+    plateau: Plateau,
+    full: bool,
+    state: State,
+    draws: Draws,
+}
+
+impl Flow for BbrFlow {
+    fn on_report(&mut self, report: &Report, control: &mut Control) {
+        let reading = self.datapath.read(report);
+        if let Some(rate) = reading.rate {
+            self.rounds = self.rounds.saturating_add(reading.rounds);
+            let window = self.config.bw_window_rounds;
+            let bw = self.bw.update(self.rounds, rate, window);
+            if reading.rounds > 0 && !self.full {
+                self.full = self.plateau.round(bw);
+            }
+        }
+        let due = self.min_rtt.update(reading.time_us, reading.rtt_us);
+        self.datapath
+            .model(self.bw.get(), self.min_rtt.get(), control);
+        self.advance(&reading, control);
+        let measures = matches!(self.state, State::ProbeRtt(_));
+        if due && self.config.probe_rtt && !reading.idled && !measures {
+            self.probe_rtt(control);
+        }
+    }
+}
+
+impl BbrFlow {
+    fn advance(&mut self, reading: &Reading, control: &mut Control) {
+        match &mut self.state {
+            State::Startup if self.full => self.drain(control),
+            State::Startup => {}
+            State::Drain if reading.low_reached => self.probe_bw(control),
+            // The bandwidth may have been overestimated, or the RTT be less than it was.
+            State::Drain => control.update(self.datapath.low, self.bdp()),
+            State::ProbeBw => {}
+            State::ProbeRtt(probe) => {
+                if probe.is_over(reading) {
+                    self.min_rtt.measured(reading.time_us);
+                    control.update(self.datapath.hold, 0_u64);
+                    if self.full {
+                        self.probe_bw(control);
+                    } else {
+                        self.startup(control);
+                    }
+                }
+            }
+        }
+    }
+
+    fn startup(&mut self, control: &mut Control) {
+        self.state = State::Startup;
+        self.gains(HIGH_GAIN, HIGH_GAIN, control);
+    }
+
+    fn drain(&mut self, control: &mut Control) {
+        self.state = State::Drain;
+        self.gains(DRAIN_GAIN, HIGH_GAIN, control);
+        control.update(self.datapath.steady, true);
+        control.update(self.datapath.low, self.bdp());
+    }
+
+    /// The cycle begins anywhere but where it drains, so that flows do not probe together
+    /// (Cardwell et al. 2016, "Steady-state behavior").
+    fn probe_bw(&mut self, control: &mut Control) {
+        self.state = State::ProbeBw;
+        let phase = match self.draws.up_to(6) {
+            0 => 0,
+            other => other + 1,
+        };
+        control.update(self.phase, phase);
+        control.update(self.cycling, true);
+        control.update(self.datapath.cwnd_gain, self.cwnd_gain());
+        control.update(self.datapath.low, 0_u64);
+        control.update(self.datapath.attentive, false);
+    }
+
+    fn probe_rtt(&mut self, control: &mut Control) {
+        self.state = State::ProbeRtt(ProbeRtt::default());
+        self.gains(1_000, HIGH_GAIN, control);
+        control.update(self.datapath.hold, 4 * self.mss);
+        control.update(self.datapath.low, 4 * self.mss);
+    }
+
+    /// Gains that stay until the plane changes them; each round trip is reported.
+    fn gains(&self, pacing: u64, cwnd: u64, control: &mut Control) {
+        control.update(self.cycling, false);
+        control.update(self.datapath.pacing_gain, pacing);
+        control.update(self.datapath.cwnd_gain, cwnd);
+        control.update(self.datapath.low, 0_u64);
+        control.update(self.datapath.attentive, true);
+    }
+
+    /// Thousandths.
+    fn cwnd_gain(&self) -> u64 {
+        (self.config.cwnd_gain * 1e3).round() as u64
+    }
+
+    /// The bandwidth-delay product of the model, bytes; a packet at least.
+    fn bdp(&self) -> u64 {
+        let (bw, rtt_us) = (self.bw.get().unwrap_or(0), self.min_rtt.get().unwrap_or(0));
+        let bytes = u128::from(bw) * u128::from(rtt_us) / 1_000_000;
+        u64::try_from(bytes).unwrap_or(u64::MAX).max(self.mss)
+    }
+}
