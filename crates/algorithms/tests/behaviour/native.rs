@@ -9,7 +9,8 @@ use proptest::array::uniform15;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-const SPECS: [&str; 7] = [
+const SPECS: [&str; 8] = [
+    "bbr",
     "constant:cwnd=10",
     "reno",
     "reno:slow_start=plane",

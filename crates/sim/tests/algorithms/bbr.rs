@@ -84,9 +84,10 @@ fn hold_acks_back(config: &mut Config, seed: u64, until_s: f64) {
     let mut at = Time::from_millis(2_000);
     while at.as_secs_f64() < until_s {
         steps.push((at, shut.unwrap()));
-        at = at + Duration::from_millis(draws.random_range(20..700));
+        at = at + Duration::from_millis(draws.random_range(200..1_200));
         steps.push((at, open.unwrap()));
-        at = at + Duration::from_millis(draws.random_range(1..300));
+        let calm = if draws.random_ratio(1, 2) { 800 } else { 80 };
+        at = at + Duration::from_millis(draws.random_range(1..calm));
     }
     let schedule = RateSchedule::new(steps).unwrap();
     config.edges[BACK].link.capacity = Capacity::Schedule(Arc::new(schedule));
@@ -108,8 +109,8 @@ fn acks_that_come_late_and_in_bursts_do_not_stall_it() {
             series::mean(&series::between(&throughput, from, to))
         };
         // The adversary does harm.
-        assert!(flow.timeouts >= 5, "{} timeouts", flow.timeouts);
-        assert!(mean(3.0, 16.0) < 14.0, "{} Mbit/s", mean(3.0, 16.0));
+        assert!(flow.timeouts >= 3, "{} timeouts", flow.timeouts);
+        assert!(mean(3.0, 16.0) < 16.0, "{} Mbit/s", mean(3.0, 16.0));
         // 50 round trips after it stops all is well again: 23.2 Mbit/s of payload are all there are.
         let after = mean(18.0, 22.0);
         assert!(after > 22.0, "{after} Mbit/s");
@@ -124,7 +125,11 @@ fn the_figure_of_the_probes() {
         "bbr",
         "BBR v1 alone: 48 Mbit/s, 20 ms, a buffer of two BDPs (CCP Figure 3)",
     )
-    .panel(Panel::new("throughput", "Mbit/s").line("bbr", series::throughput(flow, 0.1)))
+    .panel(
+        Panel::new("throughput", "Mbit/s")
+            .line("bbr", series::throughput(flow, 0.1))
+            .up_to(60.0),
+    )
     .panel(
         Panel::new("pacing rate", "Mbit/s")
             .line("bbr", series::rate(flow))
@@ -133,7 +138,7 @@ fn the_figure_of_the_probes() {
     .panel(
         Panel::new("queueing delay", "ms")
             .line("bbr", series::queueing(edge))
-            .up_to(25.0),
+            .up_to(6.0),
     )
     .between(8.0, 12.0)
     .check();
