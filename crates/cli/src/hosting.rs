@@ -8,9 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use fairwater_linux::{LinuxError, Options, Session};
-use fairwater_plane::{
-    Aggregate, Algorithm, Control, Ecn, Flow, FlowInfo, Key, Plane, SignalSet,
-};
+use fairwater_plane::{Aggregate, Algorithm, Control, Ecn, Flow, FlowInfo, Key, Plane, SignalSet};
 
 use crate::algorithm::Chosen;
 use crate::failure::Failure;
@@ -88,6 +86,8 @@ impl Algorithm for Named {
 #[derive(Debug)]
 pub(crate) struct Hosting {
     names: Vec<String>,
+    /// By algorithm, whether its flows need ECN.
+    need_ecn: Vec<bool>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Vec<String>>>,
 }
@@ -95,6 +95,8 @@ pub(crate) struct Hosting {
 impl Hosting {
     /// Attaches the plane's algorithms.
     pub(crate) fn start(plane: Plane, options: Options) -> Result<Self, Failure> {
+        let hosted = plane.algorithms().iter();
+        let need_ecn = hosted.map(|a| a.ecn() == Ecn::Required).collect();
         let stop = Arc::new(AtomicBool::new(false));
         let (tell, told) = mpsc::channel();
         let asked = Arc::clone(&stop);
@@ -104,6 +106,7 @@ impl Hosting {
             .map_err(Failure::io("the plane's thread"))?;
         let mut hosting = Self {
             names: Vec::new(),
+            need_ecn,
             stop,
             thread: Some(thread),
         };
@@ -125,6 +128,13 @@ impl Hosting {
     /// The kernel's names of the algorithms, in the plane's order.
     pub(crate) fn names(&self) -> &[String] {
         &self.names
+    }
+
+    /// The kernel's names of those that receivers are to have too, for ECN.
+    pub(crate) fn at_both_ends(&self) -> Vec<String> {
+        let named = self.names.iter().zip(&self.need_ecn);
+        let named = named.filter(|(_, needs_ecn)| **needs_ecn);
+        named.map(|(name, _)| name.clone()).collect()
     }
 
     /// Detaches; returns what went wrong with flows meanwhile, one sentence each.

@@ -31,6 +31,10 @@ pub struct Experiment<C = String> {
     pub duration: Duration,
     /// Who sends, one flow each.
     pub contenders: Vec<Contender<C>>,
+    /// The kernel's names of those congestion controls that receivers have too: one that needs
+    /// ECN is asked for it at both ends, before they connect (RFC 8257 §3.2). What sends them is
+    /// always [`Traffic::Bulk`], as iperf3 asks afterwards.
+    pub at_both_ends: Vec<String>,
     /// Whether they share the link, or have it alone in turn.
     pub together: bool,
     /// Whether they send over IPv6, which the simulator does not.
@@ -48,6 +52,7 @@ impl<C> Experiment<C> {
             link,
             duration: Duration::from_secs(30),
             contenders,
+            at_both_ends: Vec::new(),
             together: false,
             ipv6: false,
             traffic: Traffic::default(),

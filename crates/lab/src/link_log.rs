@@ -18,6 +18,8 @@ pub(crate) struct PacketRecord {
     pub(crate) size_bytes: u32,
     /// The index of its flow, if it is of one that is measured.
     pub(crate) flow: u8,
+    /// It left the queue with a mark (ECN CE).
+    pub(crate) marked: bool,
     /// Why it was dropped, if it was.
     pub(crate) dropped: Option<DropReason>,
 }
@@ -30,6 +32,7 @@ impl PacketRecord {
             departed: passage.departed,
             size_bytes: passage.size_bytes,
             flow,
+            marked: passage.marked,
             dropped: None,
         }
     }
@@ -41,6 +44,7 @@ impl PacketRecord {
             departed: now,
             size_bytes,
             flow,
+            marked: false,
             dropped: Some(reason),
         }
     }

@@ -55,6 +55,8 @@ pub struct RunResult {
     pub packets: u64,
     /// Packets dropped there.
     pub dropped: u64,
+    /// Of those that left, the packets with a mark (ECN CE).
+    pub marked: u64,
     /// Segments that its sender sent again.
     pub retransmissions: u64,
     /// CPU time, user and system: of the programs that sent and received, and of this process
@@ -161,6 +163,7 @@ pub(crate) struct FlowAtLink {
     pub(crate) loss: f64,
     pub(crate) packets: u64,
     pub(crate) dropped: u64,
+    pub(crate) marked: u64,
     pub(crate) intervals: Vec<LinkInterval>,
 }
 
@@ -208,6 +211,7 @@ impl FlowAtLink {
             loss: share(dropped as u64, records.len() as u64),
             packets: queued_ns.len() as u64,
             dropped: dropped as u64,
+            marked: records.iter().filter(|record| record.marked).count() as u64,
             intervals: bins
                 .iter()
                 .enumerate()
@@ -274,6 +278,7 @@ mod tests {
                 departed: served,
                 size_bytes: 1250,
                 flow: 0,
+                marked: n <= 30,
                 dropped: None,
             });
         }

@@ -17,7 +17,7 @@ use crate::results::{FlowAtLink, Lateness, Results, RunResult, Series, Window};
 use crate::sampler::{Sampler, Samples};
 use crate::scenario::World;
 use crate::steal::MachineTime;
-use crate::traffic::{Finished, Flow, FlowSpec};
+use crate::traffic::{Finished, Flow, FlowSpec, Traffic};
 
 /// How far an experiment is, for whoever watches.
 #[derive(Debug, Clone)]
@@ -232,9 +232,18 @@ impl Try<'_> {
                 index: index as u16,
                 label: &contender.label,
                 congestion_control: &contender.congestion_control,
+                at_both_ends: self
+                    .experiment
+                    .at_both_ends
+                    .contains(&contender.congestion_control),
                 duration: self.experiment.duration,
             };
-            flows.push(Flow::start(self.experiment.traffic, &path, &spec)?);
+            let traffic = if spec.at_both_ends {
+                Traffic::Bulk
+            } else {
+                self.experiment.traffic
+            };
+            flows.push(Flow::start(traffic, &path, &spec)?);
         }
 
         let grace = GRACE + self.experiment.link.rtt * GRACE_RTTS;
@@ -328,6 +337,7 @@ impl Try<'_> {
                 loss: at_link.loss,
                 packets: at_link.packets,
                 dropped: at_link.dropped,
+                marked: at_link.marked,
                 retransmissions: finished
                     .and_then(|finished| finished.retransmissions)
                     .unwrap_or(counted),

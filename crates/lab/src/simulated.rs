@@ -227,6 +227,7 @@ impl Run<'_> {
                 loss: at_link.loss,
                 packets: at_link.packets,
                 dropped: at_link.dropped,
+                marked: at_link.marked,
                 retransmissions: by_the_end.map(|sample| sample.retransmissions).sum(),
                 cpu_seconds: None,
                 emulator_cpu_seconds: None,

@@ -63,6 +63,7 @@ fn results(name: &str) -> Results {
             loss: 0.00125,
             packets: 800,
             dropped: 1,
+            marked: 0,
             retransmissions: 77,
             cpu_seconds: Some(1.5),
             emulator_cpu_seconds: Some(2.0),

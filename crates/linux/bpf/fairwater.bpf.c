@@ -8,6 +8,7 @@ char _license[] SEC("license") = "GPL";
 /* Set before load: the verifier then drops the code of signals that no program reads. */
 const volatile u32 needed_signals = 0xffffffff;
 const volatile bool idle_restart = true;
+const volatile bool needs_ecn = false;
 
 struct plane plane SEC(".data.plane");
 
@@ -320,6 +321,32 @@ void BPF_PROG(fw_set_state, struct sock *sk, u8 new_state)
 	run_program(ctx, &fw_on_timeout, f->program);
 }
 
+static __always_inline void set_echo(struct tcp_sock *tp, bool marked)
+{
+	u8 flags = tp->ecn_flags;
+
+	tp->ecn_flags = marked ? flags | TCP_ECN_DEMAND_CWR : flags & ~TCP_ECN_DEMAND_CWR;
+}
+
+/* RFC 8257 §3.2: ECE tells of the packets that the ACK acknowledges, so an ACK that was delayed
+ * leaves with the former state before the state changes. */
+static __always_inline void echo_mark(struct sock *sk, struct tcp_sock *tp, struct priv *ca,
+				      bool marked)
+{
+	struct inet_connection_sock *icsk = inet_csk(sk);
+
+	if (ca->echo != marked) {
+		if (icsk->icsk_ack.pending & ICSK_ACK_TIMER) {
+			set_echo(tp, ca->echo);
+			bpf_tcp_send_ack(tp, ca->rcv_nxt);
+		}
+		icsk->icsk_ack.pending |= ICSK_ACK_NOW;
+		ca->echo = marked;
+	}
+	ca->rcv_nxt = tp->rcv_nxt;
+	set_echo(tp, marked);
+}
+
 /* A flow that was idle gets what the plane staged meanwhile, and restarts from a window that
  * its path can be trusted to bear (RFC 5681 §4.1, halved per RTO as RFC 2861 §3). */
 SEC("struct_ops")
@@ -329,6 +356,10 @@ void BPF_PROG(fw_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 	struct priv *ca = priv_of(sk);
 	struct frame *f;
 
+	if (needs_ecn && (event == CA_EVENT_ECN_IS_CE || event == CA_EVENT_ECN_NO_CE)) {
+		echo_mark(sk, tp, ca, event == CA_EVENT_ECN_IS_CE);
+		return;
+	}
 	if (event != CA_EVENT_TX_START)
 		return;
 	f = frame_of(ca->slot);
@@ -370,6 +401,15 @@ void BPF_PROG(fw_init, struct sock *sk)
 	u32 slot;
 
 	ca->slot = NO_SLOT;
+	ca->rcv_nxt = tp->rcv_nxt;
+	ca->echo = 0;
+	/* Its packets would say that they can be marked, and nobody would echo the marks. */
+	if (needs_ecn && !(tp->ecn_flags & TCP_ECN_OK)) {
+		char reno[] = "reno";
+
+		bpf_setsockopt(sk, SOL_TCP, TCP_CONGESTION, reno, sizeof(reno));
+		return;
+	}
 	if (bpf_map_pop_elem(&fw_free, &slot)) {
 		if (READ_ONCE(plane.next_slot) >= plane.max_flows ||
 		    (slot = __sync_fetch_and_add(&plane.next_slot, 1)) >= plane.max_flows) {

@@ -102,7 +102,8 @@ _Static_assert(__builtin_offsetof(struct frame, local) == 256, "frame: datapath"
 _Static_assert(__builtin_offsetof(struct frame, report) == 384, "frame: report");
 _Static_assert(sizeof(struct frame) == 448, "frame: variables");
 
-/* In icsk_ca_priv: which frame is this socket's, and what its counters were at the last ACK. */
+/* In icsk_ca_priv: which frame is this socket's, what its counters were at the last ACK, and what
+ * it echoes as a receiver. */
 struct priv {
 	u32 slot;
 	u32 generation;
@@ -110,4 +111,6 @@ struct priv {
 	u32 lost;
 	u32 delivered_ce;
 	u32 sacked_out;
+	u32 rcv_nxt; /* as of the last packet that arrived with data */
+	u32 echo;    /* whether that packet was marked */
 };

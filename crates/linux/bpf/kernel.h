@@ -26,8 +26,13 @@ typedef _Bool bool;
 #define TCP_LISTEN 10
 #define TCP_CLOSE 7
 #define TCP_CONG_NON_RESTRICTED 1
+#define TCP_CONG_NEEDS_ECN 2
+#define TCP_ECN_OK (1 | 16) /* negotiated: by RFC 3168, or by accurate ECN */
+#define TCP_ECN_DEMAND_CWR 4 /* ACKs carry ECE */
+#define ICSK_ACK_TIMER 2
+#define ICSK_ACK_NOW 16
 
-enum tcp_ca_event { CA_EVENT_TX_START };
+enum tcp_ca_event { CA_EVENT_TX_START, CA_EVENT_ECN_NO_CE = 4, CA_EVENT_ECN_IS_CE = 5 };
 enum tcp_ca_state { TCP_CA_Open, TCP_CA_Disorder, TCP_CA_CWR, TCP_CA_Recovery, TCP_CA_Loss };
 enum sk_pacing { SK_PACING_NONE, SK_PACING_NEEDED, SK_PACING_FQ };
 
@@ -69,6 +74,9 @@ struct inet_connection_sock {
 	const struct tcp_congestion_ops *icsk_ca_ops;
 	u32 icsk_rto;
 	u8 icsk_ca_state : 5;
+	struct {
+		u8 pending;
+	} icsk_ack;
 	u64 icsk_ca_priv[13];
 };
 
@@ -86,6 +94,8 @@ struct tcp_sock {
 	u32 snd_nxt;
 	u32 srtt_us;
 	u32 delivered_ce;
+	u32 rcv_nxt;
+	u8 ecn_flags;
 	u64 bytes_acked;
 	u64 tcp_mstamp;
 	u32 lsndtime;

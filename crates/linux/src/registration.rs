@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use fairwater_exec::frame::FrameLayout;
 use fairwater_lang::{Program, SignalSet};
-use fairwater_plane::Command;
+use fairwater_plane::{Command, Ecn};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
 
@@ -30,7 +30,12 @@ pub(crate) struct Request<'a> {
     pub(crate) programs: &'a [(&'a str, &'a Program)],
     /// Whether an idle flow restarts from the initial window (RFC 5681 §4.1).
     pub(crate) idle_restart: bool,
+    /// What its flows need of ECN.
+    pub(crate) ecn: Ecn,
 }
+
+/// The kernel's flag of congestion controls whose connections negotiate ECN.
+const TCP_CONG_NEEDS_ECN: u32 = 2;
 
 /// A registered congestion control; dropping it unregisters the name. Connections that still
 /// have it go on under in-kernel Reno.
@@ -205,6 +210,7 @@ fn prepare(
             .fold(SignalSet::EMPTY, |all, (_, p)| all.union(p.signals));
         constants.needed_signals = read.bits();
         constants.idle_restart = request.idle_restart;
+        constants.needs_ecn = request.ecn == Ecn::Required;
     }
     let copy = |to: &mut [i8], from: &str| {
         let room = to.len() - 1;
@@ -223,6 +229,9 @@ fn prepare(
         for (to, (from, _)) in plane.programs.iter_mut().zip(request.programs) {
             copy(to, from);
         }
+    }
+    if request.ecn == Ecn::Required {
+        open.struct_ops.fw_ops_mut().flags |= TCP_CONG_NEEDS_ECN;
     }
     open.struct_ops.fw_ops_mut().name = [0; 16];
     copy(&mut open.struct_ops.fw_ops_mut().name, name);

@@ -78,6 +78,7 @@ impl Session {
                 algorithm: hosted.name(),
                 programs: &programs,
                 idle_restart: hosted.idle_restart(),
+                ecn: hosted.ecn(),
             };
             registrations.push(Registration::new(&request, &options, &types)?);
         }

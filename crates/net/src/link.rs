@@ -6,7 +6,7 @@ use crate::delay::Delay;
 use crate::flight::Flight;
 use crate::service::Server;
 use crate::{
-    Capacity, DropReason, Dropped, Jitter, Loss, LossConfig, Packet, Queue, QueueConfig,
+    Capacity, DropReason, Dropped, Ecn, Jitter, Loss, LossConfig, Packet, Queue, QueueConfig,
     Reordering, Sink, Time,
 };
 
@@ -77,6 +77,8 @@ pub struct Passage {
     pub departed: Time,
     /// It comes out at the other end: `departed` plus the delay.
     pub due: Time,
+    /// It left the queue with a mark (ECN CE).
+    pub marked: bool,
 }
 
 impl Passage {
@@ -225,6 +227,7 @@ impl<P: Packet> Link<P> {
                         served: start,
                         departed,
                         due: self.delay.due(departed),
+                        marked: held.packet.ecn() == Ecn::Ce,
                     },
                     packet: held.packet,
                 });

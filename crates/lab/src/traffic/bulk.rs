@@ -45,8 +45,11 @@ impl Bulk {
             sender: None,
             receiver: None,
         };
-        let listener =
-            in_namespace(receiver, move || TcpListener::bind(to)).map_err(|e| flow.failed(e))?;
+        let at_both_ends = flow
+            .at_both_ends
+            .then(|| flow.congestion_control.to_owned());
+        let listener = in_namespace(receiver, move || listen(to, at_both_ends.as_deref()))
+            .map_err(|e| flow.failed(e))?;
         let stopped = Arc::clone(&stop);
         let receiver = thread::Builder::new()
             .name("lab-receiver".to_owned())
@@ -124,6 +127,18 @@ fn in_namespace<T: Send>(
         };
         worker.join().unwrap_or_else(panicked)
     })
+}
+
+/// A listener whose connections have that congestion control.
+fn listen(at: SocketAddr, congestion_control: Option<&str>) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(at), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    if let Some(name) = congestion_control {
+        socket.set_tcp_congestion(name.as_bytes())?;
+    }
+    socket.bind(&at.into())?;
+    socket.listen(1)?;
+    Ok(socket.into())
 }
 
 fn unspecified(like: IpAddr) -> IpAddr {

@@ -56,6 +56,8 @@ pub(crate) struct FlowSpec<'a> {
     pub(crate) label: &'a str,
     /// The kernel's name of its congestion control.
     pub(crate) congestion_control: &'a str,
+    /// Whether the receiver has that congestion control too.
+    pub(crate) at_both_ends: bool,
     /// How long it sends.
     pub(crate) duration: Duration,
 }

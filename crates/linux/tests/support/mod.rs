@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use fairwater_linux::{LinuxError, Options, SIGNALS, Session, probe};
 use fairwater_plane::{
-    Algorithm, AlgorithmError, Control, Flow, FlowInfo, Plane, ProgramHandle, Programs, Report,
+    Algorithm, AlgorithmError, Control, Ecn, Flow, FlowInfo, Plane, ProgramHandle, Programs, Report,
 };
 
 /// Whether this machine can run these tests. Fails instead of skipping where CI demands them.
@@ -58,6 +58,7 @@ pub(crate) struct Recorder {
     pub(crate) first: First,
     pub(crate) then: Then,
     pub(crate) idle_restart: bool,
+    pub(crate) ecn: Ecn,
 }
 
 impl Recorder {
@@ -80,6 +81,7 @@ impl Recorder {
             first: Arc::new(|_, _| {}),
             then: Arc::new(|_, _, _| {}),
             idle_restart: true,
+            ecn: Ecn::default(),
         })
     }
 }
@@ -95,6 +97,10 @@ struct RecorderFlow {
 impl Algorithm for Recorder {
     fn idle_restart(&self) -> bool {
         self.idle_restart
+    }
+
+    fn ecn(&self) -> Ecn {
+        self.ecn
     }
 
     fn name(&self) -> &str {

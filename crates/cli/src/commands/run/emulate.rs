@@ -48,7 +48,11 @@ pub(super) fn run(job: &Job<'_>) -> Result<Vec<Finding>, Failure> {
             continue;
         }
         let point = job.point(index);
-        let experiment = point.experiment(kernel_name);
+        let mut experiment = point.experiment(kernel_name);
+        experiment.at_both_ends = hosting
+            .as_ref()
+            .map(Hosting::at_both_ends)
+            .unwrap_or_default();
         let results = run_lab(&experiment, job.stop.flag(), &mut |progress| {
             watch.during(progress.elapsed, progress.duration);
         });

@@ -126,6 +126,7 @@ fn emulated(
         probe::probe().require()?;
         let hosting = Hosting::start(plane, Options::default())?;
         take_names(&mut experiment, contenders, hosting.names());
+        experiment.at_both_ends = hosting.at_both_ends();
         Some(hosting)
     };
     let mut watch = Watch::new(args.quiet);
