@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod bbr;
+mod constant;
 mod cubic;
 mod dctcp;
 mod reno;

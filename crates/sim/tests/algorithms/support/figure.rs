@@ -285,7 +285,14 @@ fn write(
     area.draw_text(text, &style, at).unwrap();
 }
 
-/// In one row, from the right. The backend knows no font, so widths are estimates.
+/// About how wide a text is, pixels: the backend knows no font.
+fn width_of(text: &str) -> i32 {
+    let narrow = |c: char| "fijlrt .,:()".contains(c);
+    let halves = text.chars().map(|c| if narrow(c) { 9 } else { 16 });
+    halves.sum::<i32>() / 2
+}
+
+/// In one row, from the right.
 fn legend(area: &DrawingArea<SVGBackend<'_>, Shift>, panel: &Panel) {
     let mut right = i32::try_from(WIDTH).unwrap() - 20;
     for index in (0..panel.lines.len()).rev() {
@@ -294,7 +301,7 @@ fn legend(area: &DrawingArea<SVGBackend<'_>, Shift>, panel: &Panel) {
             .colour(index)
             .stroke_width(if line.dashed { 1 } else { 3 });
         write(area, &line.label, 15.0, (right, 7), HPos::Right);
-        right -= i32::try_from(line.label.chars().count()).unwrap() * 13 / 2 + 8;
+        right -= width_of(&line.label) + 6;
         let parts: &[(i32, i32)] = if line.dashed {
             &[(0, 6), (11, 17)]
         } else {
