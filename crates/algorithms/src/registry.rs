@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fairwater_plane::{Algorithm, AlgorithmError, Programs};
 
 use crate::spec::{Parameter, Settings, SpecError, nearest};
-use crate::{bbr, constant, cubic, dctcp, reno};
+use crate::{bbr, constant, cubic, dctcp, ledbatpp, reno};
 
 /// An algorithm that this crate has.
 #[derive(Debug, Clone, Copy)]
@@ -27,6 +27,7 @@ const ALL: &[Entry] = &[
     constant::ENTRY,
     cubic::ENTRY,
     dctcp::ENTRY,
+    ledbatpp::ENTRY,
     reno::ENTRY,
 ];
 

@@ -8,6 +8,7 @@ mod constant;
 mod cubic;
 mod dctcp;
 mod fidelity;
+mod ledbatpp;
 mod limits;
 mod native;
 mod reno;

@@ -7,5 +7,6 @@ mod bbr;
 mod constant;
 mod cubic;
 mod dctcp;
+mod ledbatpp;
 mod reno;
 mod support;
