@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    algorithms, attach, check, completions, doctor, man, run, serve, top, r#try,
+    algorithms, attach, check, completions, doctor, host, man, run, serve, top, r#try,
 };
 use crate::failure::Failure;
 
@@ -35,6 +35,8 @@ pub(crate) enum Command {
     Algorithms(algorithms::Args),
     Completions(completions::Args),
     Man(man::Args),
+    #[command(hide = true)]
+    Host(host::Args),
 }
 
 impl Command {
@@ -50,6 +52,7 @@ impl Command {
             Self::Algorithms(args) => algorithms::run(&args),
             Self::Completions(args) => completions::run(&args),
             Self::Man(args) => man::run(&args),
+            Self::Host(args) => host::run(&args),
         }
     }
 }

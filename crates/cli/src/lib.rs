@@ -8,10 +8,12 @@ mod algorithm;
 mod cli;
 mod commands;
 mod failure;
+mod guest;
 mod hosting;
 mod output;
 mod report_page;
 mod stop;
+mod surroundings;
 mod units;
 mod world;
 
@@ -19,7 +21,9 @@ use std::ffi::OsString;
 
 use clap::Parser;
 
-pub use algorithm::{Python, Unknown, embed_python};
+pub use algorithm::{Python, Unknown, embed_python, resolve};
+pub use hosting::{AttachError, Attached, plane_of};
+pub use surroundings::Beside;
 
 /// Runs the command with these arguments, the program's name first. Returns the exit code, which
 /// `fairwater --help` explains.

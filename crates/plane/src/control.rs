@@ -113,6 +113,12 @@ impl<'a> Control<'a> {
         self.draft.command.updates.clear();
     }
 
+    /// Gives the flow up: it goes under the datapath's fallback for good, and its
+    /// [`Notice`](crate::Notice) says why.
+    pub fn withdraw(&mut self, why: String) {
+        self.fail(Reason::GivenUp(why));
+    }
+
     /// The program that the flow runs, after any [`Control::switch`] of this call.
     #[must_use]
     pub fn running(&self) -> ProgramId {

@@ -30,6 +30,9 @@ pub enum Reason {
     /// A program that runs in the plane was stopped.
     #[error("the program that controls its aggregate was stopped: {0}")]
     Nested(&'static str),
+    /// The algorithm [gave it up](crate::Control::withdraw).
+    #[error("{0}")]
+    GivenUp(String),
     /// The algorithm set cwnd to 0.
     #[error("the algorithm set cwnd to 0")]
     CwndZero,

@@ -1,11 +1,71 @@
 //! The `fairwater` command in a Python interpreter, where algorithms may be in Python.
 
 use std::ffi::OsString;
+use std::path::Path;
 
+use fairwater_algorithms::Choice;
+use fairwater_cli::{Python as Embedded, Unknown, embed_python};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::algorithm;
+use crate::trouble;
+
+/// Lets the command, and scenarios, find algorithms in Python files.
+pub(crate) fn embed(py: Python<'_>) -> PyResult<()> {
+    let interpreter: String = py.import("sys")?.getattr("executable")?.extract()?;
+    embed_python(Embedded {
+        load,
+        command: vec![interpreter, "-m".to_owned(), "fairwater".to_owned()],
+    });
+    Ok(())
+}
 
 /// Runs the command with these arguments, the program's name first; returns the exit code.
 #[pyfunction]
 pub(crate) fn command(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
     py.detach(|| fairwater_cli::main(arguments.into_iter()))
+}
+
+/// What `Class:key=value` behind a file's name stands for.
+fn load(file: &Path, text: &str) -> Result<Choice, Unknown> {
+    Python::attach(|py| {
+        let found = py
+            .import("fairwater._files")
+            .and_then(|files| files.call_method1("find", (file, text)))
+            .and_then(|found| found.extract::<(Bound<'_, PyAny>, Bound<'_, PyDict>)>());
+        match found {
+            Ok((class, parameters)) => algorithm::choice(&class, &parameters),
+            Err(error) => Err(unknown(py, &error)),
+        }
+    })
+}
+
+/// The parameters of a class that `key=value,key=value` stands for.
+pub(crate) fn parameters<'py>(
+    class: &Bound<'py, PyAny>,
+    text: &str,
+) -> Result<Bound<'py, PyDict>, Unknown> {
+    let py = class.py();
+    py.import("fairwater._parameters")
+        .and_then(|module| module.call_method1("from_text", (class, text)))
+        .and_then(|values| Ok(values.cast_into::<PyDict>()?))
+        .map_err(|error| unknown(py, &error))
+}
+
+/// The faults that an exception carries, else its traceback.
+fn unknown(py: Python<'_>, error: &PyErr) -> Unknown {
+    let faults = error
+        .value(py)
+        .getattr("faults")
+        .and_then(|faults| faults.extract::<Vec<String>>());
+    Unknown {
+        faults: faults.unwrap_or_else(|_| vec![trouble::traceback(py, error)]),
+    }
+}
+
+/// What is wrong with an algorithm, as Python's exception.
+pub(crate) fn refusal(unknown: Unknown) -> PyErr {
+    PyValueError::new_err(unknown.to_string())
 }

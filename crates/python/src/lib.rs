@@ -3,14 +3,31 @@
 //! `python/fairwater` beside this is what people import; it names what is here, and documents it
 //! in `_fairwater.pyi`. What needs no speed is written there, in Python.
 
+mod algorithm;
+mod attach;
 mod command;
+mod control;
+mod flow_info;
+mod nearest;
+mod report;
+mod simulate;
+mod speed;
+mod tables;
+mod trouble;
 
 use pyo3::prelude::*;
 
 /// The extension module.
 #[pymodule]
 fn _fairwater(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    command::embed(module.py())?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<attach::Attachment>()?;
+    module.add_class::<control::Control>()?;
+    module.add_class::<flow_info::FlowInfo>()?;
+    module.add_class::<report::Report>()?;
     module.add_function(wrap_pyfunction!(command::command, module)?)?;
+    module.add_function(wrap_pyfunction!(simulate::simulate, module)?)?;
+    module.add_function(wrap_pyfunction!(speed::time_reports, module)?)?;
     Ok(())
 }

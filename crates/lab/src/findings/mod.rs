@@ -15,7 +15,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use folder::{Folder, FolderError};
+pub use parquet::{Column, Table};
 pub use spread::{Spread, jain};
+pub use tables::tables;
 
 /// One run: a point of a scenario's grid.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -12,19 +12,28 @@ use parquet::schema::types::Type;
 
 /// The values of a column; a number that was not measured is `None`.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Column {
+pub enum Column {
+    /// Texts.
     Text(Vec<String>),
+    /// Whole numbers.
     Whole(Vec<u64>),
+    /// Numbers.
     Number(Vec<Option<f64>>),
 }
 
 /// A table: columns of equal length.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Table {
+pub struct Table {
     columns: Vec<(String, Column)>,
 }
 
 impl Table {
+    /// The columns by name, in their order.
+    #[must_use]
+    pub fn columns(&self) -> &[(String, Column)] {
+        &self.columns
+    }
+
     pub(super) fn text(&mut self, name: &str, values: impl Iterator<Item = String>) {
         let values = Column::Text(values.collect());
         self.columns.push((name.to_owned(), values));

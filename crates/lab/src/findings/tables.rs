@@ -17,8 +17,10 @@ pub(super) const TABLES: [&str; 6] = [
     "edge_series.parquet",
 ];
 
-/// All tables that have rows, with the names of their files.
-pub(super) fn tables(findings: &[Finding], variables: &[&str]) -> Vec<(&'static str, Table)> {
+/// All tables that have rows, with the names of their files; `variables` are the sweep's, each a
+/// column `$name`.
+#[must_use]
+pub fn tables(findings: &[Finding], variables: &[&str]) -> Vec<(&'static str, Table)> {
     let tables = [
         Some(groups(findings, variables)),
         Some(flows(findings, variables)),

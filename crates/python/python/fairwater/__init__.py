@@ -1,5 +1,51 @@
-"""Fairwater from Python: write a congestion control algorithm, simulate it, put it on real TCP."""
+"""Fairwater from Python: write a congestion control algorithm, simulate it, put it on real TCP.
 
-from fairwater._fairwater import __version__
+An algorithm is a class; each of its instances is one flow:
 
-__all__ = ["__version__"]
+    import fairwater
+
+    class Aimd(fairwater.Algorithm):
+        programs = '''
+            (def (Report (volatile acked 0) (volatile lost 0)))
+            (when true
+              (:= Report.acked (+ Report.acked Ack.bytes_acked))
+              (:= Report.lost (+ Report.lost Ack.lost_pkts_sample))
+              (when (> Micros Flow.rtt_sample_us) (report) (reset)))'''
+
+        def new_flow(self, info, control):
+            self.mss = info.mss
+
+        def on_report(self, report, control):
+            if report.lost:
+                control.set_cwnd(max(report.cwnd // 2, self.mss))
+            else:
+                control.set_cwnd(report.cwnd + report.acked * self.mss // report.cwnd)
+
+`docs/python.md` of the project is the guide; the command is `fairwater`, or
+`python -m fairwater`.
+"""
+
+from fairwater._algorithm import INFINITY, MAX_RATE, Algorithm
+from fairwater._attach import attach
+from fairwater._fairwater import Control, FlowInfo, Report, __version__
+from fairwater._parameters import Faults, Range
+from fairwater._simulate import Notice, Results, simulate
+from fairwater._speed import Speed, speed
+
+__all__ = [
+    "INFINITY",
+    "MAX_RATE",
+    "Algorithm",
+    "Control",
+    "Faults",
+    "FlowInfo",
+    "Notice",
+    "Range",
+    "Report",
+    "Results",
+    "Speed",
+    "__version__",
+    "attach",
+    "simulate",
+    "speed",
+]

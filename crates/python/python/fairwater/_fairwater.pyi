@@ -1,8 +1,128 @@
 """What is written in Rust."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, final
 
 __version__: str
 
+class Report:
+    """What a program reported, with the datapath's own time.
+
+    The program's report variables are attributes: `report.acked` for `Report.acked`, an `int`, or
+    a `bool` where it is a boolean; `report["acked"]` is the same. One of them hides an attribute
+    below of the same name. A report can be read until the `on_report` that it was given to
+    returns: the next comes in the same object.
+    """
+
+    @property
+    def time_us(self) -> int:
+        """The datapath's time of the report, µs. It has no fixed zero: use differences."""
+    @property
+    def cwnd(self) -> int:
+        """The congestion window after the invocation that reported, bytes."""
+    @property
+    def rate(self) -> int:
+        """The pacing rate after the invocation that reported, bytes/s; 0 is none."""
+    @property
+    def program(self) -> str:
+        """The name of the program that reported."""
+    def __getitem__(self, name: str, /) -> int | bool: ...
+    def __getattr__(self, name: str, /) -> Any: ...
+
+@final
+class Control:
+    """What the algorithm wants of its flow.
+
+    It takes effect together, at the datapath's next invocation, when the author's function
+    returns; nothing does when that raises. It can be used until then. Numbers are `int`, or
+    `float`, which is rounded down. A number that is no number raises `TypeError`, one out of
+    range `ValueError`.
+    """
+
+    def set_cwnd(self, bytes: float) -> None:
+        """Set the congestion window, bytes; at least 1. The datapath rounds to whole segments."""
+    def set_rate(self, bytes_per_s: float) -> None:
+        """Set the pacing rate, bytes/s, at most `fairwater.MAX_RATE`; 0 is none."""
+    def update(self, **values: float) -> None:
+        """Set control variables of the program that the flow runs, or was just switched to.
+
+        `AttributeError` names the nearest variable when there is none of a name.
+        """
+    def switch(self, program: str, /, **values: float) -> None:
+        """Switch to a program: its variables take their initial values, but for those given.
+
+        Its timer restarts, also when it is the program that runs. `ValueError` names the
+        nearest program when there is none of that name.
+        """
+    def withdraw(self, reason: str) -> None:
+        """Give the flow up to the datapath's fallback for good; the reason is shown."""
+    @property
+    def program(self) -> str:
+        """The name of the program that the flow runs, after any `switch` of this call."""
+
+@final
+class FlowInfo:
+    """What is known of a flow when it begins, or comes back from the datapath's fallback."""
+
+    @property
+    def local(self) -> tuple[str, int]:
+        """The local address and port."""
+    @property
+    def remote(self) -> tuple[str, int]:
+        """The remote address and port."""
+    @property
+    def mss(self) -> int:
+        """Maximum segment size, bytes of payload."""
+    @property
+    def cwnd(self) -> int:
+        """The congestion window at this moment, bytes; the initial one of a new connection."""
+    @property
+    def srtt_us(self) -> int:
+        """Smoothed RTT so far, µs; 0 when none was measured."""
+    @property
+    def now_us(self) -> int:
+        """The datapath's time, µs."""
+    @property
+    def tag(self) -> int:
+        """What the datapath tells flows apart by, where it does; 0 elsewhere."""
+
 def command(arguments: Sequence[str]) -> int:
     """Run the command with these arguments, the program's name first; returns the exit code."""
+
+@final
+class Attachment:
+    """An algorithm at work on this machine's TCP, in a thread of this process."""
+
+    def __new__(
+        cls,
+        algorithm: type,
+        parameters: Mapping[str, Any],
+        silent_after_s: float,
+        max_flows: int,
+        /,
+    ) -> Attachment: ...
+    @property
+    def name(self) -> str:
+        """The kernel's name of the algorithm."""
+    def notices(self) -> list[str]:
+        """What went wrong with flows since this was last asked."""
+    def detach(self) -> list[str]:
+        """Detach; returns what `notices` would."""
+
+def simulate(
+    name: str,
+    source: str,
+    folder: os.PathLike[str],
+    algorithms: Mapping[str, type],
+    settings: Sequence[str],
+    seed: int | None,
+    jobs: int | None,
+    progress: Callable[[float], object] | None,
+) -> tuple[dict[str, dict[str, Any]], list[tuple[int, str]]]:
+    """Simulate each point of a scenario's grid: the columns of each table, and notices."""
+
+def time_reports(
+    algorithm: type, parameters: Mapping[str, Any], reports: int, flows: int
+) -> tuple[float, int]:
+    """Hand reports to an algorithm; returns the seconds it took, and the commands that came."""

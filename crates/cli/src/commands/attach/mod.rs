@@ -9,6 +9,7 @@ use fairwater_linux::{Options, SIGNALS, Session, Wakeup, probe};
 
 use crate::algorithm::{self, Chosen};
 use crate::failure::Failure;
+use crate::guest::Guest;
 use crate::hosting::{self, TURN};
 use crate::stop::Stop;
 use crate::units::{count, duration, parse_duration};
@@ -41,6 +42,13 @@ pub(crate) struct Args {
     /// back when it stops
     #[arg(long)]
     move_existing: bool,
+    #[command(flatten)]
+    tuning: Tuning,
+}
+
+/// How a process that hosts algorithms for this machine's TCP goes about it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Tuning {
     /// How long the algorithms may be silent before flows go on under Reno in the kernel
     #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = parse_silence)]
     silent_after: Duration,
@@ -60,15 +68,26 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         .map(|chosen| (chosen.choice.name().to_owned(), chosen.clone()))
         .collect();
     hosting::require_different(&algorithms)?;
-    let plane = hosting::plane("linux", SIGNALS, &algorithms)?;
+    // Before anything is attached, whatever is wrong with any of them is found.
+    hosting::plane("linux", SIGNALS, &algorithms)?;
+    let (own, others) = shared_out(algorithms);
+    let plane = hosting::plane("linux", SIGNALS, &own)?;
     probe::probe().require()?;
     let stop = Stop::on_signals()?;
     let places = Places::of_this_namespace().map_err(Failure::io("the network namespace"))?;
     if let Some(Restored { from, to }) = default::restore_after_kill(&places)? {
         eprintln!("An earlier fairwater was killed: the default was {from}, and is {to} again.");
     }
-    let mut session = Session::attach(plane, options(args))?;
-    let names: Vec<String> = session.names().map(str::to_owned).collect();
+    let options = args.tuning.options();
+    let mut session = Session::attach(plane, options)?;
+    let mut guests = Vec::new();
+    for each in &others {
+        guests.push(Guest::start(each, &options)?);
+    }
+    let own = session.names().map(str::to_owned);
+    let names: Vec<String> = own
+        .chain(guests.iter().flat_map(Guest::names).cloned())
+        .collect();
     for name in &names {
         eprintln!("{name} is registered: any TCP socket and any route can choose it.");
     }
@@ -87,14 +106,19 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     eprintln!(
         "If this process is silent for {}, their flows go on under Reno in the kernel. Ctrl-C stops.",
-        duration(args.silent_after)
+        duration(args.tuning.silent_after)
     );
-    serve(&mut session, &stop);
+    serve(
+        &mut session,
+        || stop.is_asked(),
+        || guests.iter_mut().find_map(Guest::news),
+    );
     if let Some(default) = default {
         eprintln!("Stopping: the default is {} again.", default.former());
     }
     let flows = session.live();
     drop(session);
+    drop(guests);
     eprintln!(
         "Stopped: {} unregistered, {flows} flows given back.",
         names.join(" and ")
@@ -112,25 +136,57 @@ fn parse_silence(text: &str) -> Result<Duration, String> {
     }
 }
 
-fn options(args: &Args) -> Options {
-    Options {
-        silent_after: args.silent_after,
-        max_flows: args.max_flows,
-        wakeup: args.drain.map_or(Wakeup::EachReport, Wakeup::Every),
-        ..Options::default()
+impl Tuning {
+    pub(crate) fn options(&self) -> Options {
+        Options {
+            silent_after: self.silent_after,
+            max_flows: self.max_flows,
+            wakeup: self.drain.map_or(Wakeup::EachReport, Wakeup::Every),
+            ..Options::default()
+        }
     }
 }
 
-/// Runs the plane until stopped, saying what goes wrong as it does.
-fn serve(session: &mut Session, stop: &Stop) {
+type Named = Vec<(String, Chosen)>;
+
+/// What this process hosts, and what others do. An algorithm in Python that blocks or dies is to
+/// harm its own flows alone: nothing else is in its process.
+fn shared_out(algorithms: Named) -> (Named, Vec<Named>) {
+    let python_first = algorithms.first().is_some_and(|(_, first)| first.is_python);
+    let (mut python, rust): (Named, Named) = algorithms
+        .into_iter()
+        .partition(|(_, chosen)| chosen.is_python);
+    let mut others: Vec<Named> = Vec::new();
+    let own = if python_first {
+        let own = vec![python.remove(0)];
+        if !rust.is_empty() {
+            others.push(rust);
+        }
+        own
+    } else {
+        rust
+    };
+    others.extend(python.into_iter().map(|each| vec![each]));
+    (own, others)
+}
+
+/// Runs the plane until `stopped`, saying what goes wrong as it does, `others` for its part too.
+pub(crate) fn serve(
+    session: &mut Session,
+    stopped: impl Fn() -> bool,
+    mut others: impl FnMut() -> Option<String>,
+) {
     let mut troubles = Troubles::new();
-    while !stop.is_asked() {
+    while !stopped() {
         session.turn(TURN);
         for sentence in troubles.news(session, Instant::now()) {
             eprintln!("{sentence}");
         }
         for notice in session.plane_mut().drain_notices() {
             eprintln!("{notice}; it goes on under Reno in the kernel.");
+        }
+        if let Some(news) = others() {
+            eprintln!("{news}");
         }
     }
 }

@@ -5,13 +5,13 @@ use std::path::Path;
 use fairwater_lab::findings::Finding;
 use fairwater_lab::run as run_lab;
 use fairwater_lab::scenario::Sender;
-use fairwater_linux::{Options, SIGNALS, probe};
+use fairwater_linux::{Options, probe};
 
 use super::grid::Job;
 use super::watch::Watch;
 use crate::algorithm::{self, Chosen};
 use crate::failure::Failure;
-use crate::hosting::{self, Hosting};
+use crate::hosting::Hosting;
 
 /// Runs what is missing; all findings in the order of the grid.
 pub(super) fn run(job: &Job<'_>) -> Result<Vec<Finding>, Failure> {
@@ -28,10 +28,8 @@ pub(super) fn run(job: &Job<'_>) -> Result<Vec<Finding>, Failure> {
         None
     } else {
         probe::probe().require()?;
-        Some(Hosting::start(
-            plane(&texts, job.beside)?,
-            Options::default(),
-        )?)
+        let algorithms = algorithms(&texts, job.beside)?;
+        Some(Hosting::start(&algorithms, Options::default())?)
     };
     let names = hosting.as_ref().map_or(&[][..], Hosting::names);
     let kernel_name = |sender: &Sender| match sender {
@@ -91,9 +89,9 @@ fn stand_in(sender: &Sender) -> String {
     }
 }
 
-/// A plane with each algorithm, under names that the kernel takes: what comes a second time with
+/// Each algorithm under a name that the kernel takes: what comes a second time with
 /// other parameters is `cubic_2`.
-fn plane(texts: &[String], folder: &Path) -> Result<fairwater_plane::Plane, Failure> {
+fn algorithms(texts: &[String], folder: &Path) -> Result<Vec<(String, Chosen)>, Failure> {
     let mut algorithms: Vec<(String, Chosen)> = Vec::new();
     for text in texts {
         let chosen = algorithm::beside(text, folder)
@@ -106,5 +104,5 @@ fn plane(texts: &[String], folder: &Path) -> Result<fairwater_plane::Plane, Fail
         };
         algorithms.push((name, chosen));
     }
-    hosting::plane("linux", SIGNALS, &algorithms)
+    Ok(algorithms)
 }

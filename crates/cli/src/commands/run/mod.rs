@@ -3,7 +3,6 @@
 mod capture;
 mod emulate;
 mod grid;
-mod surroundings;
 mod table;
 mod watch;
 
@@ -14,14 +13,15 @@ use fairwater_lab::findings::{Finding, Folder, FolderError};
 use fairwater_lab::report;
 use fairwater_lab::scenario::{self, Scenario};
 
+use crate::algorithm;
 use crate::failure::Failure;
 use crate::output;
 use crate::report_page;
 use crate::stop::Stop;
+use crate::surroundings::{self, Beside};
 use crate::units;
 use crate::world::On;
 use capture::Capture;
-use surroundings::Beside;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -128,7 +128,7 @@ fn read(args: &Args) -> Result<Scenario, Failure> {
         source = scenario::set_seed(&source, seed)
             .map_err(|error| Failure::BadInput(format!("{name}: {error}")))?;
     }
-    let surroundings = Beside::file(&args.file);
+    let surroundings = Beside::folder(surroundings::folder(&args.file));
     Scenario::parse(&name, &source, args.on.world(), &surroundings).map_err(|refused| {
         anstream::eprint!("{}", refused.render(true));
         Failure::Said(2)
@@ -149,7 +149,15 @@ fn folder_path(args: &Args) -> PathBuf {
 fn open_folder(args: &Args, path: &Path, scenario: &Scenario) -> Result<Folder, Failure> {
     // What is one run is soon run again, and the file was changed to see what happens.
     let fresh = args.fresh || (scenario.len() == 1 && Folder::points(path) <= 1);
-    let (source, files) = (scenario.source(), scenario.files());
+    let source = scenario.source();
+    let mut files = scenario.files();
+    let beside = surroundings::folder(&args.file);
+    let texts = scenario.algorithms();
+    files.extend(
+        texts
+            .iter()
+            .filter_map(|text| algorithm::source(text, beside)),
+    );
     Ok(Folder::open(
         path,
         args.on.world().name(),

@@ -116,7 +116,7 @@ fn emulated(
     ours: &[(String, Chosen)],
 ) -> Result<Results, Failure> {
     let mut experiment = experiment(args, link, contenders.iter().map(stand_in).collect());
-    let plane = hosting::plane("linux", SIGNALS, ours)?;
+    hosting::plane("linux", SIGNALS, ours)?;
     experiment.check()?;
 
     let stop = Stop::on_signals()?;
@@ -124,7 +124,7 @@ fn emulated(
         None
     } else {
         probe::probe().require()?;
-        let hosting = Hosting::start(plane, Options::default())?;
+        let hosting = Hosting::start(ours, Options::default())?;
         take_names(&mut experiment, contenders, hosting.names());
         experiment.at_both_ends = hosting.at_both_ends();
         Some(hosting)

@@ -11,20 +11,23 @@ use crate::algorithm;
 const MAX_FILE: u64 = 256 << 20;
 
 /// Files whose names are relative to the scenario's own folder.
-pub(super) struct Beside {
+#[derive(Debug, Clone)]
+pub struct Beside {
     folder: PathBuf,
 }
 
 impl Beside {
-    pub(super) fn file(scenario: &Path) -> Self {
+    /// In this folder.
+    #[must_use]
+    pub fn folder(folder: &Path) -> Self {
         Beside {
-            folder: folder(scenario).to_owned(),
+            folder: folder.to_owned(),
         }
     }
 }
 
 /// The folder of a scenario.
-pub(super) fn folder(scenario: &Path) -> &Path {
+pub(crate) fn folder(scenario: &Path) -> &Path {
     scenario.parent().unwrap_or(Path::new(""))
 }
 

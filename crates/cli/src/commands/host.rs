@@ -1,0 +1,63 @@
+//! `fairwater host`: what another `fairwater` runs as a process of its own for algorithms.
+
+use std::io::{self, Read};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::thread;
+
+use fairwater_linux::{SIGNALS, Session};
+
+use crate::algorithm::{self, Chosen};
+use crate::commands::attach::{self, Tuning};
+use crate::failure::Failure;
+use crate::hosting;
+use crate::output;
+use crate::stop::Stop;
+
+/// Put algorithms on this machine's TCP for another process, until it closes standard input
+///
+/// Prints the kernel's names when they can be chosen, one a line, and an empty line.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// `NAME=ALGORITHM`
+    #[arg(required = true, value_name = "NAME=ALGORITHM", value_parser = named)]
+    algorithms: Vec<(String, Chosen)>,
+    #[command(flatten)]
+    tuning: Tuning,
+}
+
+fn named(text: &str) -> Result<(String, Chosen), String> {
+    let (name, text) = text
+        .split_once('=')
+        .ok_or("not of the form NAME=ALGORITHM")?;
+    let chosen = algorithm::typed(text).map_err(|unknown| unknown.to_string())?;
+    Ok((name.to_owned(), chosen))
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let plane = hosting::plane("linux", SIGNALS, &args.algorithms)?;
+    // Ctrl-C is for the process that started this one, which ends it.
+    let _stop = Stop::on_signals()?;
+    let mut session = Session::attach(plane, args.tuning.options())?;
+    let names: Vec<_> = session.names().collect();
+    output::print(format!("{}\n\n", names.join("\n")))?;
+    let ended = until_closed()?;
+    attach::serve(&mut session, || ended.load(Acquire), || None);
+    Ok(())
+}
+
+/// Set once standard input is closed.
+fn until_closed() -> Result<Arc<AtomicBool>, Failure> {
+    let ended = Arc::new(AtomicBool::new(false));
+    let end = Arc::clone(&ended);
+    thread::Builder::new()
+        .name("owner".to_owned())
+        .spawn(move || {
+            // Whatever ends reading, nobody is there any more.
+            let _ = io::stdin().read_to_end(&mut Vec::new());
+            end.store(true, Release);
+        })
+        .map_err(Failure::io("a thread"))?;
+    Ok(ended)
+}

@@ -1,0 +1,130 @@
+//! Algorithms in a process of their own, so that one that blocks or dies harms its own flows
+//! alone: each process has its own heartbeat.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStdin, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fairwater_linux::{Options, Wakeup};
+
+use crate::algorithm::{self, Chosen};
+use crate::failure::Failure;
+
+/// How long a process may take to end when it is asked to.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A process that runs `fairwater host`; it ends when this is finished or dropped, or this process
+/// ends.
+#[derive(Debug)]
+pub(crate) struct Guest {
+    names: Vec<String>,
+    child: Child,
+    /// While it is open, the process goes on.
+    stdin: Option<ChildStdin>,
+    said: bool,
+}
+
+impl Guest {
+    /// Starts the process and waits until its algorithms, each with the name before it, are
+    /// attached. What it has to say of its flows it says on standard error.
+    pub(crate) fn start(
+        algorithms: &[(String, Chosen)],
+        options: &Options,
+    ) -> Result<Self, Failure> {
+        let starting = Failure::io("starting a process for algorithms");
+        let mut command = match algorithm::again() {
+            Ok(command) => command,
+            Err(error) => return Err(starting(error)),
+        };
+        command.arg("host");
+        for (name, chosen) in algorithms {
+            command.arg(format!("{name}={}", chosen.text));
+        }
+        command
+            .arg(format!(
+                "--silent-after={}us",
+                options.silent_after.as_micros()
+            ))
+            .arg(format!("--max-flows={}", options.max_flows));
+        if let Wakeup::Every(period) = options.wakeup {
+            command.arg(format!("--drain={}us", period.as_micros()));
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().map_err(starting)?;
+        let stdin = child.stdin.take();
+        let stdout = child.stdout.take();
+        let mut guest = Self {
+            names: Vec::new(),
+            child,
+            stdin,
+            said: false,
+        };
+        for line in stdout
+            .into_iter()
+            .flat_map(|out| BufReader::new(out).lines())
+        {
+            let line = line.map_err(Failure::io("the process of an algorithm"))?;
+            if line.is_empty() {
+                return Ok(guest);
+            }
+            guest.names.push(line);
+        }
+        // It has said why.
+        let status = guest
+            .child
+            .wait()
+            .map_err(Failure::io("the process of an algorithm"))?;
+        Err(Failure::Said(
+            status
+                .code()
+                .and_then(|code| u8::try_from(code).ok())
+                .unwrap_or(1),
+        ))
+    }
+
+    /// The kernel's names of the algorithms.
+    pub(crate) fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Says once that the process ended by itself, if it did.
+    pub(crate) fn news(&mut self) -> Option<String> {
+        let status = self.child.try_wait().ok().flatten()?;
+        (!std::mem::replace(&mut self.said, true)).then(|| self.obituary(status))
+    }
+
+    /// Ends the process; says if it had ended by itself.
+    pub(crate) fn finish(mut self) -> Option<String> {
+        let news = self.news();
+        self.end();
+        news
+    }
+
+    fn obituary(&self, status: ExitStatus) -> String {
+        format!(
+            "The process of {} ended ({status}); its flows go on under Reno in the kernel.",
+            self.names.join(" and ")
+        )
+    }
+
+    fn end(&mut self) {
+        drop(self.stdin.take());
+        let since = Instant::now();
+        while let Ok(None) = self.child.try_wait() {
+            if since.elapsed() > PATIENCE {
+                // It may have ended just now.
+                let _ = self.child.kill();
+                let _ = self.child.wait();
+                return;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

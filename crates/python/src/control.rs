@@ -1,0 +1,227 @@
+//! What an algorithm in Python does to a flow.
+//!
+//! Calls are checked at once, so that a mistake raises on the line that makes it, and kept until
+//! the author's function returns; then the plane carries them out together.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use fairwater_lang::{MAX_RATE, Type};
+use fairwater_plane::{self as plane, ProgramId, Var};
+use pyo3::exceptions::{PyAttributeError, PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict, PyFloat};
+
+use crate::nearest::did_you_mean;
+
+/// A program as control knows it.
+pub(crate) struct Target {
+    pub(crate) name: String,
+    pub(crate) id: ProgramId,
+    pub(crate) variables: Vec<(String, Var, Type)>,
+}
+
+enum Wish {
+    Cwnd(u64),
+    Rate(u64),
+    Switch(ProgramId),
+    Update(Var, u64),
+    Withdraw(String),
+}
+
+/// What the algorithm wants of its flow. It takes effect together, when the function returns; use
+/// it in the call that it was given to.
+#[pyclass(frozen, module = "fairwater")]
+pub(crate) struct Control {
+    targets: Arc<[Target]>,
+    state: Mutex<State>,
+}
+
+struct State {
+    live: bool,
+    /// Index of the program that the flow runs, or was switched to in this call.
+    running: usize,
+    wishes: Vec<Wish>,
+}
+
+impl Control {
+    pub(crate) fn new(targets: Arc<[Target]>) -> Self {
+        Self {
+            targets,
+            state: Mutex::new(State {
+                live: false,
+                running: 0,
+                wishes: Vec::new(),
+            }),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins a call for a flow that runs this program.
+    pub(crate) fn open(&self, running: ProgramId) {
+        let at = self.targets.iter().position(|t| t.id == running);
+        let mut state = self.state();
+        state.live = true;
+        state.running = at.unwrap_or(0);
+        state.wishes.clear();
+    }
+
+    /// Ends the call, and carries out what was asked for in it.
+    pub(crate) fn close(&self, control: &mut plane::Control<'_>) {
+        let mut state = self.state();
+        state.live = false;
+        for wish in state.wishes.drain(..) {
+            match wish {
+                Wish::Cwnd(bytes) => control.set_cwnd(bytes),
+                Wish::Rate(bytes_per_s) => control.set_rate(bytes_per_s),
+                Wish::Switch(program) => control.switch(program),
+                Wish::Update(variable, value) => control.update(variable, value),
+                Wish::Withdraw(reason) => control.withdraw(reason),
+            }
+        }
+    }
+
+    /// Ends the call; nothing of it takes effect.
+    pub(crate) fn abandon(&self) {
+        let mut state = self.state();
+        state.live = false;
+        state.wishes.clear();
+    }
+
+    fn live(&self) -> PyResult<MutexGuard<'_, State>> {
+        let state = self.state();
+        if state.live {
+            Ok(state)
+        } else {
+            Err(PyRuntimeError::new_err(
+                "a control can only be used in the call that it was given to",
+            ))
+        }
+    }
+
+    fn wish(&self, wish: Wish) -> PyResult<()> {
+        self.live()?.wishes.push(wish);
+        Ok(())
+    }
+
+    fn set(&self, updates: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
+        for (name, value) in updates.into_iter().flatten() {
+            let name: String = name.extract()?;
+            // No lock is held where Python may run.
+            let running = self.live()?.running;
+            let target = &self.targets[running];
+            let Some((_, variable, ty)) = target.variables.iter().find(|v| v.0 == name) else {
+                let names = target.variables.iter().map(|v| v.0.as_str());
+                let hint = did_you_mean(&name, names);
+                return Err(PyAttributeError::new_err(format!(
+                    "program `{}` has no control variable `{name}`{hint}",
+                    target.name
+                )));
+            };
+            let value = match ty {
+                Type::Num => whole(&name, &value, 0, u64::MAX)?,
+                Type::Bool => match value.cast::<PyBool>() {
+                    Ok(value) => value.is_true().into(),
+                    Err(_) => {
+                        return Err(PyTypeError::new_err(format!(
+                            "`{name}` is {}: it must be True or False",
+                            shown(&value)
+                        )));
+                    }
+                },
+            };
+            self.wish(Wish::Update(*variable, value))?;
+        }
+        Ok(())
+    }
+}
+
+#[pymethods]
+impl Control {
+    fn set_cwnd(&self, bytes: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.wish(Wish::Cwnd(whole("cwnd", bytes, 1, u64::MAX)?))
+    }
+
+    fn set_rate(&self, bytes_per_s: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.wish(Wish::Rate(whole("rate", bytes_per_s, 0, MAX_RATE)?))
+    }
+
+    #[pyo3(signature = (**values))]
+    fn update(&self, values: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
+        drop(self.live()?);
+        self.set(values)
+    }
+
+    #[pyo3(signature = (program, /, **values))]
+    fn switch(&self, program: &str, values: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
+        let Some(at) = self.targets.iter().position(|t| t.name == program) else {
+            let names = self.targets.iter().map(|t| t.name.as_str());
+            let hint = did_you_mean(program, names);
+            return Err(PyValueError::new_err(format!(
+                "there is no program `{program}`{hint}"
+            )));
+        };
+        {
+            let mut state = self.live()?;
+            state.running = at;
+            state.wishes.push(Wish::Switch(self.targets[at].id));
+        }
+        self.set(values)
+    }
+
+    fn withdraw(&self, reason: String) -> PyResult<()> {
+        self.wish(Wish::Withdraw(reason))
+    }
+
+    #[getter]
+    fn program(&self) -> PyResult<&str> {
+        let running = self.live()?.running;
+        Ok(&self.targets[running].name)
+    }
+}
+
+/// A whole number from Python: an `int`, or a `float`, rounded down, for `cwnd / 2` is one.
+fn whole(what: &str, value: &Bound<'_, PyAny>, least: u64, most: u64) -> PyResult<u64> {
+    let refused = || {
+        let upper = match most {
+            u64::MAX => "2**64 - 1".to_owned(),
+            most => most.to_string(),
+        };
+        PyValueError::new_err(format!(
+            "{what} is {}: it must be from {least} to {upper}",
+            shown(value)
+        ))
+    };
+    let number = if let Ok(number) = value.extract::<u64>() {
+        number
+    } else if value.is_instance_of::<PyFloat>() || value.hasattr("__float__")? {
+        let number: f64 = value.extract()?;
+        // 2^64 is the least number that does not fit.
+        if !(0.0..18_446_744_073_709_551_616.0).contains(&number) {
+            return Err(refused());
+        }
+        number as u64
+    } else {
+        return Err(PyTypeError::new_err(format!(
+            "{what} is {}: it must be a number",
+            shown(value)
+        )));
+    };
+    if (least..=most).contains(&number) {
+        Ok(number)
+    } else {
+        Err(refused())
+    }
+}
+
+fn shown(value: &Bound<'_, PyAny>) -> String {
+    let text = value.repr().map(|text| text.to_string());
+    let mut text = text.unwrap_or_else(|_| "?".to_owned());
+    if let Some((at, _)) = text.char_indices().nth(60) {
+        text.truncate(at);
+        text.push('…');
+    }
+    text
+}
