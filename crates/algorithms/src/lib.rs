@@ -6,6 +6,7 @@
 
 mod bbr;
 mod constant;
+mod copa;
 mod cubic;
 mod dctcp;
 mod draws;
@@ -24,6 +25,7 @@ mod windowed_tests;
 
 pub use bbr::{Bbr, BbrConfig};
 pub use constant::{Constant, ConstantConfig};
+pub use copa::{Copa, CopaConfig, CopaMode};
 pub use cubic::{Cubic, CubicConfig};
 pub use dctcp::{Dctcp, DctcpConfig};
 pub use ledbatpp::{LedbatPp, LedbatPpConfig};

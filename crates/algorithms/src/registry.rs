@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fairwater_plane::{Algorithm, AlgorithmError, Programs};
 
 use crate::spec::{Parameter, Settings, SpecError, nearest};
-use crate::{bbr, constant, cubic, dctcp, ledbatpp, reno};
+use crate::{bbr, constant, copa, cubic, dctcp, ledbatpp, reno};
 
 /// An algorithm that this crate has.
 #[derive(Debug, Clone, Copy)]
@@ -25,6 +25,7 @@ pub struct Entry {
 const ALL: &[Entry] = &[
     bbr::v1::ENTRY,
     constant::ENTRY,
+    copa::ENTRY,
     cubic::ENTRY,
     dctcp::ENTRY,
     ledbatpp::ENTRY,

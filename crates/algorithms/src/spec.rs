@@ -157,6 +157,13 @@ impl<'a> Settings<'a> {
         self.take(key, |v| duration_us(v, &range))
     }
 
+    /// One of these words.
+    pub(crate) fn one_of<T: Copy>(&mut self, key: &str, choices: &[(&str, T)]) -> Option<T> {
+        self.take(key, |v| {
+            choices.iter().find(|(word, _)| *word == v).map(|(_, t)| *t)
+        })
+    }
+
     /// A rate in bits per second as text, in bytes/s.
     pub(crate) fn rate(&mut self, key: &str, range: RangeInclusive<u64>) -> Option<u64> {
         const UNITS: [(&str, f64); 4] = [("gbit", 1e9), ("mbit", 1e6), ("kbit", 1e3), ("bit", 1.0)];

@@ -5,6 +5,7 @@
 
 mod bbr;
 mod constant;
+mod copa;
 mod cubic;
 mod dctcp;
 mod fidelity;

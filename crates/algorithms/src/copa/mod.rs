@@ -1,0 +1,200 @@
+//! Copa (Arun and Balakrishnan, NSDI '18): as many packets in the queue as 1/δ, whatever the path.
+//!
+//! The program moves cwnd at each ACK. The plane decides what changes once a round trip: the
+//! least RTT, the velocity, the mode and δ.
+
+mod program;
+mod rules;
+
+use fairwater_plane::{
+    Algorithm, AlgorithmError, Control, Field, Flow, FlowInfo, Programs, Report, Var,
+};
+
+use crate::registry::{Entry, builder};
+use crate::spec::{Parameter, Settings};
+pub use rules::CopaMode;
+use rules::{MAX_VELOCITY, Reading, Rules, Setting};
+
+/// How a [`Copa`] behaves.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CopaConfig {
+    /// δ of default mode, from 0.01 to 2: the flow keeps 1/δ packets in the queue.
+    pub delta: f64,
+    /// Whether it competes with flows that fill the buffer (NSDI '18 §2.2).
+    pub mode: CopaMode,
+}
+
+impl Default for CopaConfig {
+    /// NSDI '18 §2.1's δ.
+    fn default() -> Self {
+        Self {
+            delta: 0.5,
+            mode: CopaMode::Auto,
+        }
+    }
+}
+
+/// How the algorithm is known by name.
+pub(crate) const ENTRY: Entry = Entry {
+    name: "copa",
+    summary: "Copa (Arun and Balakrishnan, NSDI '18)",
+    parameters: PARAMETERS,
+    parse: |settings| builder(CopaConfig::from_settings(settings), Copa::new),
+};
+
+const PARAMETERS: &[Parameter] = &[
+    Parameter {
+        key: "delta",
+        range: "a number from 0.01 to 2",
+        default: "0.5",
+        meaning: "1/delta packets stay in the queue",
+    },
+    Parameter {
+        key: "mode",
+        range: "`auto` or `default`",
+        default: "auto",
+        meaning: "whether to compete with flows that fill the buffer",
+    },
+];
+
+impl CopaConfig {
+    const DELTA: std::ops::RangeInclusive<f64> = 0.01..=2.0;
+
+    fn from_settings(settings: &mut Settings<'_>) -> Self {
+        let default = Self::default();
+        let modes = [("auto", CopaMode::Auto), ("default", CopaMode::Default)];
+        Self {
+            delta: settings
+                .decimal("delta", Self::DELTA)
+                .unwrap_or(default.delta),
+            mode: settings.one_of("mode", &modes).unwrap_or(default.mode),
+        }
+    }
+}
+
+/// Copa.
+#[derive(Debug)]
+pub struct Copa {
+    config: CopaConfig,
+    handles: Handles,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Handles {
+    lost: Field,
+    least_us: Field,
+    greatest_us: Field,
+    srtt_us: Field,
+    slow_start: Field,
+    mss: Var,
+    share: Var,
+    velocity: Var,
+    heading: Var,
+    base_us: Var,
+    last_cwnd: Var,
+}
+
+impl Copa {
+    /// Compiles the program.
+    ///
+    /// # Errors
+    /// [`AlgorithmError::OutOfRange`] for a δ out of its range.
+    pub fn new(programs: &mut Programs, config: CopaConfig) -> Result<Self, AlgorithmError> {
+        if !CopaConfig::DELTA.contains(&config.delta) {
+            return Err(AlgorithmError::OutOfRange {
+                parameter: "delta",
+                value: config.delta.to_string(),
+                range: "from 0.01 to 2".to_owned(),
+            });
+        }
+        let p = programs.add("copa", &program::source())?;
+        Ok(Self {
+            config,
+            handles: Handles {
+                lost: p.field("lost")?,
+                least_us: p.field("least_us")?,
+                greatest_us: p.field("greatest_us")?,
+                srtt_us: p.field("srtt_us")?,
+                slow_start: p.field("slow_start")?,
+                mss: p.variable("mss")?,
+                share: p.variable("share")?,
+                velocity: p.variable("velocity")?,
+                heading: p.variable("heading")?,
+                base_us: p.variable("base_us")?,
+                last_cwnd: p.variable("last_cwnd")?,
+            },
+        })
+    }
+}
+
+impl Algorithm for Copa {
+    fn name(&self) -> &str {
+        "copa"
+    }
+
+    fn new_flow(&self, info: &FlowInfo, control: &mut Control) -> Box<dyn Flow> {
+        let rules = Rules::new(self.config.delta, self.config.mode);
+        let mss = f64::from(info.mss.max(1));
+        let told = rules.setting();
+        control.update(self.handles.mss, info.mss.max(1));
+        control.update(self.handles.last_cwnd, info.cwnd);
+        control.update(self.handles.share, bytes(told.share, mss));
+        Box::new(CopaFlow {
+            handles: self.handles,
+            mss,
+            rules,
+            told,
+            slow_start: true,
+        })
+    }
+}
+
+struct CopaFlow {
+    handles: Handles,
+    mss: f64,
+    rules: Rules,
+    /// What the program has.
+    told: Setting,
+    slow_start: bool,
+}
+
+impl Flow for CopaFlow {
+    fn on_report(&mut self, report: &Report, control: &mut Control) {
+        let h = &self.handles;
+        let least_us = report[h.least_us];
+        let reading = Reading {
+            time_us: report.time_us(),
+            cwnd: report.cwnd(),
+            cwnd_packets: report.cwnd() / self.mss as u64,
+            rtt_us: (least_us < u64::MAX).then(|| (least_us, report[h.greatest_us])),
+            srtt_us: report[h.srtt_us],
+            lost: report[h.lost] > 0,
+            slow_start: report.is_set(h.slow_start),
+        };
+        let setting = self.rules.observe(&reading);
+        // What the program did by itself.
+        self.told.base_us = self.told.base_us.min(least_us);
+        if self.slow_start && !reading.slow_start {
+            (self.told.heading, self.told.velocity) = (false, MAX_VELOCITY);
+        }
+        self.slow_start = reading.slow_start;
+        if setting.base_us != self.told.base_us {
+            control.update(h.base_us, setting.base_us);
+        }
+        if setting.share != self.told.share {
+            control.update(h.share, bytes(setting.share, self.mss));
+        }
+        if setting.velocity != self.told.velocity {
+            control.update(h.velocity, setting.velocity);
+        }
+        if setting.heading != self.told.heading {
+            control.update(h.heading, setting.heading);
+        }
+        self.told = setting;
+    }
+}
+
+/// So many packets in bytes, at least one.
+fn bytes(packets: f64, mss: f64) -> u64 {
+    ((packets * mss) as u64).max(1)
+}

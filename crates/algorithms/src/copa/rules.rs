@@ -1,0 +1,285 @@
+//! What Copa decides a few times per round trip: RTTmin, the velocity, the mode and δ.
+
+use crate::windowed::{WindowedMax, WindowedMin};
+
+/// NSDI '18 §2.1: RTTmin is the least RTT of so long, µs.
+const BASE_WINDOW_US: u64 = 10_000_000;
+/// NSDI '18 §2.1: velocity doubles only after so many round trips in one direction.
+const STEADY_ROUNDS: u32 = 3;
+/// So far velocity doubles; the datapath never more than doubles cwnd in a round trip anyway.
+/// A step down is no more than half of what the flow has in the queue, whatever the velocity.
+pub(super) const MAX_VELOCITY: u64 = 1 << 16;
+/// NSDI '18 §2.2: without an empty queue for so many round trips, others fill it.
+const PATIENCE_ROUNDS: u64 = 5;
+/// Packets that one ACK lets out together.
+const TOGETHER: f64 = 2.0;
+/// NSDI '18 §2.2: RTTmax is the greatest RTT of so many round trips.
+const GREATEST_ROUNDS: u64 = 4;
+/// Competitive mode is put to the test at least this often, µs.
+const TEST_EACH_US: u64 = 10_000_000;
+/// So many round trips does the flow stay out of the queue before RTTmin rises.
+const DRAIN_ROUNDS: u64 = PATIENCE_ROUNDS + 2;
+/// RTTmin does not rise for so long after competitive mode began, µs.
+const MEMORY_US: u64 = 120_000_000;
+/// 1/δ grows no further, packets: more than this in the queue is nobody's fair share.
+const MAX_SHARE: f64 = 10_000.0;
+
+/// Which modes a flow may be in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CopaMode {
+    /// Default mode, or competitive mode while buffer-filling flows share the queue.
+    #[default]
+    Auto,
+    /// Default mode alone.
+    Default,
+}
+
+/// What was seen since the last reading.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Reading {
+    /// The datapath's time, µs.
+    pub(crate) time_us: u64,
+    /// Bytes.
+    pub(crate) cwnd: u64,
+    /// The same in packets.
+    pub(crate) cwnd_packets: u64,
+    /// The least and the greatest RTT sample, µs; `None` without a sample.
+    pub(crate) rtt_us: Option<(u64, u64)>,
+    /// The smoothed RTT, µs.
+    pub(crate) srtt_us: u64,
+    /// Whether packets were lost.
+    pub(crate) lost: bool,
+    /// The flow is in slow start, which has no velocity.
+    pub(crate) slow_start: bool,
+}
+
+/// What holds until the next reading.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Setting {
+    /// RTTmin, µs; `u64::MAX` before the first sample.
+    pub(crate) base_us: u64,
+    /// 1/δ: packets that the flow wants to have in the queue.
+    pub(crate) share: f64,
+    /// v, while cwnd moves where `heading` says; it is 1 against it.
+    pub(crate) velocity: u64,
+    /// Whether cwnd rose in the last round trip.
+    pub(crate) heading: bool,
+}
+
+/// The state of one flow.
+#[derive(Debug, Clone)]
+pub(crate) struct Rules {
+    mode: CopaMode,
+    /// 1/δ of default mode.
+    share: f64,
+    base: WindowedMin,
+    greatest: WindowedMax,
+    /// When the queue was nearly empty last, or what waits was this flow's own doing, µs.
+    empty_at: u64,
+    /// Slow start's overshoot is drained.
+    settled: bool,
+    contest: Option<Contest>,
+    round: Option<Round>,
+    same: u32,
+    lost: bool,
+    recovering_until_us: u64,
+    /// RTTmin does not rise before, µs.
+    base_until_us: Option<u64>,
+    slow_start: bool,
+    setting: Setting,
+}
+
+/// Competitive mode.
+#[derive(Debug, Clone, Copy)]
+struct Contest {
+    /// 1/δ.
+    share: f64,
+    /// It began, µs.
+    began_us: u64,
+    /// It began, or was put to the test, µs.
+    since_us: u64,
+    /// When it is tested next: soon at first, in case that it was a mistake, µs.
+    test_after_us: u64,
+    /// The test goes on until then, µs.
+    test_until_us: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Round {
+    start_us: u64,
+    cwnd: u64,
+}
+
+impl Rules {
+    pub(crate) fn new(delta: f64, mode: CopaMode) -> Self {
+        let share = 1.0 / delta;
+        Self {
+            mode,
+            share,
+            base: WindowedMin::default(),
+            greatest: WindowedMax::default(),
+            empty_at: 0,
+            settled: false,
+            contest: None,
+            round: None,
+            same: 0,
+            lost: false,
+            recovering_until_us: 0,
+            base_until_us: None,
+            slow_start: true,
+            setting: Setting {
+                base_us: u64::MAX,
+                share,
+                velocity: 1,
+                heading: true,
+            },
+        }
+    }
+
+    /// What holds now.
+    pub(crate) fn setting(&self) -> Setting {
+        self.setting
+    }
+
+    /// Takes a reading; several may come in a round trip.
+    pub(crate) fn observe(&mut self, reading: &Reading) -> Setting {
+        // What is lost within a round trip of a reduction was sent before it (RFC 6582 §3.2).
+        self.lost |= reading.lost && reading.time_us >= self.recovering_until_us;
+        if self.slow_start != reading.slow_start {
+            self.slow_start = reading.slow_start;
+            self.settled = false;
+            (self.setting.heading, self.setting.velocity) = if reading.slow_start {
+                (true, 1)
+            } else {
+                (false, MAX_VELOCITY)
+            };
+        }
+        if let Some((least, greatest)) = reading.rtt_us {
+            self.watch_queue(reading, least, greatest);
+        }
+        match self.round {
+            Some(round) if reading.time_us.saturating_sub(round.start_us) < reading.srtt_us => {}
+            round => {
+                if let Some(round) = round {
+                    self.end_round(reading, round);
+                }
+                self.round = Some(Round {
+                    start_us: reading.time_us,
+                    cwnd: reading.cwnd,
+                });
+            }
+        }
+        self.setting.share = match self.contest {
+            Some(contest) if contest.test_until_us.is_none() => contest.share,
+            _ => self.share,
+        };
+        self.setting
+    }
+
+    /// NSDI '18 §2.2: the queue is nearly empty when the queueing delay is below a tenth of its
+    /// range. A Copa flow among its like sees that each five round trips. Where the range is but
+    /// some packets, as with 1/δ of a few, two that one ACK lets out are more than a tenth; so the
+    /// lower half is nearly empty as well, if this flow has no more than 1/δ packets there.
+    fn watch_queue(&mut self, reading: &Reading, least: u64, greatest: u64) {
+        let now = reading.time_us;
+        let base = self.update_base(reading, least);
+        let window = GREATEST_ROUNDS.saturating_mul(reading.srtt_us);
+        let greatest = self.greatest.update(now, greatest, window);
+        let range = greatest.saturating_sub(base);
+        let own = self.share.max(TOGETHER);
+        let own_us = (own * least as f64 / reading.cwnd_packets.max(1) as f64) as u64;
+        if least.saturating_sub(base) <= own_us.min(range / 2).max(range / 10) {
+            self.empty_at = now;
+            self.settled = true;
+            self.contest = None;
+        }
+        if !self.settled {
+            self.empty_at = now;
+        }
+        let patience = PATIENCE_ROUNDS.saturating_mul(reading.srtt_us.min(MEMORY_US));
+        if self.mode == CopaMode::Default || now.saturating_sub(self.empty_at) <= patience {
+            return;
+        }
+        let contest = self.contest.get_or_insert(Contest {
+            share: self.share,
+            began_us: now,
+            since_us: now,
+            test_after_us: (2 * patience).min(TEST_EACH_US),
+            test_until_us: None,
+        });
+        // What a flow by itself queues in competitive mode may be too much for its oscillation to
+        // drain: so take that out, now and then, and see who is left.
+        match contest.test_until_us {
+            Some(until) if now >= until => {
+                contest.test_until_us = None;
+                contest.since_us = now;
+                contest.test_after_us = (2 * contest.test_after_us).min(TEST_EACH_US);
+            }
+            None if now.saturating_sub(contest.since_us) > contest.test_after_us => {
+                contest.test_until_us = Some(now.saturating_add(patience));
+                self.drain();
+            }
+            _ => {}
+        }
+    }
+
+    /// RTTmin. Before it takes a greater one for true, the flow takes its packets out of the queue
+    /// for some round trips: a queue that never empties looks like a longer path.
+    fn update_base(&mut self, reading: &Reading, least: u64) -> u64 {
+        let now = reading.time_us;
+        let seen = self.base.update(now, least, BASE_WINDOW_US);
+        let former = self.setting.base_us;
+        let kept = match &self.contest {
+            // While others fill the queue no RTT is without it, and 10 s are soon over.
+            Some(contest) => now.saturating_sub(contest.began_us) < MEMORY_US,
+            None if seen > former && self.base_until_us.is_none() => {
+                let rounds = DRAIN_ROUNDS.saturating_mul(reading.srtt_us);
+                self.base_until_us = Some(now.saturating_add(rounds));
+                self.drain();
+                true
+            }
+            None => self.base_until_us.is_some_and(|until| now < until),
+        };
+        let base = if kept { seen.min(former) } else { seen };
+        if base == seen {
+            self.base_until_us = None;
+        }
+        self.setting.base_us = base;
+        base
+    }
+
+    /// Down, as fast as may be, until cwnd rises again.
+    fn drain(&mut self) {
+        self.setting.heading = false;
+        self.setting.velocity = MAX_VELOCITY;
+    }
+
+    fn end_round(&mut self, reading: &Reading, round: Round) {
+        let lost = std::mem::take(&mut self.lost);
+        if let Some(contest) = &mut self.contest {
+            // NSDI '18 §2.2: as NewReno does with cwnd, so competitive mode with 1/δ.
+            if lost {
+                contest.share = (contest.share / 2.0).max(self.share);
+                self.recovering_until_us = reading.time_us.saturating_add(reading.srtt_us);
+            } else if contest.test_until_us.is_none() {
+                contest.share = (contest.share + 1.0).min(MAX_SHARE.max(self.share));
+            }
+        }
+        // NSDI '18 §2.1.
+        let heading = match reading.cwnd.cmp(&round.cwnd) {
+            std::cmp::Ordering::Equal => self.setting.heading,
+            order => order.is_gt(),
+        };
+        if reading.slow_start || heading != self.setting.heading {
+            self.settled |= heading && !reading.slow_start;
+            self.same = 0;
+            self.setting.velocity = 1;
+        } else {
+            self.same = self.same.saturating_add(1);
+            if self.same >= STEADY_ROUNDS {
+                self.setting.velocity = (2 * self.setting.velocity).min(MAX_VELOCITY);
+            }
+        }
+        self.setting.heading = heading;
+    }
+}

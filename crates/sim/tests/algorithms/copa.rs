@@ -1,0 +1,244 @@
+//! Copa: Arun and Balakrishnan, NSDI '18; CCP §6.2.
+
+use std::time::Duration;
+
+use fairwater_net::{Capacity, DeliveryTrace, Jitter, Limit, Time};
+use fairwater_sim::{Config, Governor, Native, Outcome};
+
+use crate::support::figure::{Figure, Panel};
+use crate::support::{BOTTLENECK, Dumbbell, each_seed, observed, series};
+
+const MSS: u32 = 1448;
+/// The edge by which ACKs come back.
+const BACK: usize = 1;
+
+/// What delays ACKs on their way back, and lets them come together.
+#[derive(Debug, Clone, Copy)]
+enum Compression {
+    /// ACKs come in bursts, each so many ms.
+    Bursts(u64),
+    /// ACKs wait for up to so many ms, and for those before them.
+    Jitter(u64),
+}
+
+impl Compression {
+    fn apply(self, config: &mut Config) {
+        match self {
+            Self::Bursts(ms) => {
+                let trace = format!("{ms}\n").repeat(100);
+                config.edges[BACK].link.capacity =
+                    Capacity::Trace(DeliveryTrace::parse(&trace).unwrap().into());
+            }
+            Self::Jitter(ms) => {
+                config.edges[BACK].link.jitter = Some(Jitter {
+                    max: Duration::from_millis(ms),
+                    reorders: false,
+                });
+            }
+        }
+    }
+}
+
+/// CCP §6.2's table: 8.2 Mbit/s at 11 ms of queueing delay on 12 Mbit/s and 25 ms, where an
+/// implementation that ACK compression misled had 1.3 Mbit/s.
+#[test]
+fn compressed_acks_do_not_mislead_it() {
+    for compression in [
+        Compression::Bursts(5),
+        Compression::Bursts(10),
+        Compression::Bursts(15),
+        Compression::Bursts(20),
+        Compression::Jitter(2),
+        Compression::Jitter(5),
+    ] {
+        each_seed(1..=5, |seed| {
+            let mut network = Dumbbell::new(12, 25, 40.0).plane("copa");
+            network.limit = Limit::Bytes(150_000);
+            let mut config = network.warm_config(seed, 0.1);
+            compression.apply(&mut config);
+            let outcome = observed(&config, &["copa"]);
+            let mbit = outcome.flows[0].delivered_bytes as f64 * 8e-6 / 36.0;
+            let waited = outcome.edges[BOTTLENECK].queueing_us.mean / 1e3;
+            assert!(
+                mbit >= 8.2 && waited <= 11.0,
+                "{compression:?}: {mbit:.2} Mbit/s, {waited:.2} ms"
+            );
+        });
+    }
+}
+
+/// NSDI '18 §2.2 and Figure 1: alone, the flow fills the link, and its queue is nearly empty once
+/// in about five round trips, whatever the path.
+#[test]
+fn the_queue_empties_about_each_five_round_trips() {
+    for (mbit, rtt_ms) in [(2, 40), (8, 60), (12, 25), (24, 50), (48, 30), (100, 20)] {
+        let mut config = Dumbbell::new(mbit, rtt_ms, 40.0)
+            .plane("copa")
+            .warm_config(1, 0.25);
+        config.measure.interval = Some(Duration::from_millis(rtt_ms) / 8);
+        let outcome = observed(&config, &["copa"]);
+        let edge = &outcome.edges[BOTTLENECK];
+        assert!(edge.utilisation > 0.97, "{mbit} Mbit/s: {edge:?}");
+        let queueing = series::between(&series::queueing(edge), 10.0, 40.0);
+        let round_trip_s = series::mean(&series::between(
+            &series::srtt(&outcome.flows[0]),
+            10.0,
+            40.0,
+        )) / 1e3;
+        let period = period_s(&queueing) / round_trip_s;
+        // The queue of 1/δ packets, two by two as ACKs let them out.
+        let packets = series::mean(&queueing) * mbit as f64 * 1e3 / 8.0 / 1500.0;
+        assert!((3.0..7.0).contains(&period), "{mbit} Mbit/s: {period} RTT");
+        assert!((1.0..4.5).contains(&packets), "{mbit} Mbit/s: {packets}");
+    }
+}
+
+/// The mean time between falls to the lowest quarter of the range.
+fn period_s(series: &[(f64, f64)]) -> f64 {
+    let mut values: Vec<f64> = series.iter().map(|p| p.1).collect();
+    values.sort_by(f64::total_cmp);
+    let (low, high) = (values[values.len() / 20], values[values.len() * 19 / 20]);
+    let (mut falls, mut above) = (Vec::new(), false);
+    for &(at, value) in series {
+        if above && value < low + (high - low) / 4.0 {
+            falls.push(at);
+            above = false;
+        }
+        above |= value > low + (high - low) * 0.6;
+    }
+    (falls[falls.len() - 1] - falls[0]) / (falls.len() - 1) as f64
+}
+
+/// δ says how long the queue is.
+#[test]
+fn a_smaller_delta_keeps_a_longer_queue() {
+    let waits = ["copa:delta=1", "copa", "copa:delta=0.25", "copa:delta=0.05"].map(|spec| {
+        let config = Dumbbell::new(24, 40, 30.0)
+            .plane("copa")
+            .warm_config(1, 0.2);
+        let outcome = observed(&config, &[spec]);
+        let edge = &outcome.edges[BOTTLENECK];
+        assert!(edge.utilisation > 0.93, "{spec}: {edge:?}");
+        edge.queueing_us.mean
+    });
+    assert!(waits.windows(2).all(|w| w[1] > 1.1 * w[0]), "{waits:?}");
+}
+
+/// Copa from the beginning; another from 5 s to 60 s.
+fn visited(mbit: u64, rtt_ms: u64, buffer: f64, host: Governor, guest: Native) -> Outcome {
+    let mut network = Dumbbell::new(mbit, rtt_ms, 100.0)
+        .flow(host, fairwater_sim::Traffic::Bulk)
+        .native(guest);
+    if let Limit::Bytes(bdp) = network.limit {
+        network.limit = Limit::Bytes((bdp as f64 * buffer) as u64);
+    }
+    let mut config = network.config(1);
+    config.flows[1].start = Time::from_millis(5_000);
+    config.flows[1].stop = Some(Time::from_millis(60_000));
+    observed(&config, &["copa"])
+}
+
+/// NSDI '18 §2.2: default mode, then at least about what NewReno would get where a flow fills the
+/// buffer, then default mode again.
+#[test]
+fn it_competes_with_flows_that_fill_the_buffer_as_long_as_they_are_there() {
+    for (mbit, rtt_ms, buffer) in [(12, 25, 1.0), (12, 50, 2.0), (24, 40, 1.0), (40, 30, 1.5)] {
+        for guest in [Native::Cubic, Native::Reno] {
+            let of = |governor| visited(mbit, rtt_ms, buffer, governor, guest);
+            let outcome = of(Governor::Plane("copa".to_owned()));
+            let reno = of(Governor::Native(Native::Reno));
+            let had = |o: &Outcome, from, to| {
+                let rates = series::throughput(&o.flows[0], 0.5);
+                series::mean(&series::between(&rates, from, to))
+            };
+            let waited = |from, to| {
+                let waits = series::queueing(&outcome.edges[BOTTLENECK]);
+                series::mean(&series::between(&waits, from, to))
+            };
+            let what = format!("{mbit} Mbit/s, {rtt_ms} ms, {buffer} BDP, {guest:?}");
+            let share = had(&outcome, 15.0, 60.0) / mbit as f64;
+            let fair = had(&reno, 15.0, 60.0) / mbit as f64;
+            assert!((0.6 * fair..0.75).contains(&share), "{what}: {share}");
+            let few_packets_ms = 6.0 * 12.0 / mbit as f64;
+            assert!(waited(2.0, 5.0) < few_packets_ms, "{what}");
+            assert!(waited(80.0, 100.0) < few_packets_ms, "{what}");
+            assert!(had(&outcome, 80.0, 100.0) > 0.9 * mbit as f64, "{what}");
+        }
+    }
+}
+
+/// NSDI '18 §4: flows that come and go share alike, at a queue of some packets each.
+#[test]
+fn flows_share_and_stay_in_default_mode() {
+    for (mbit, rtt_ms, flows) in [(24, 40, 2), (50, 25, 4)] {
+        let mut network = Dumbbell::new(mbit, rtt_ms, 60.0);
+        for _ in 0..flows {
+            network = network.plane("copa");
+        }
+        let mut config = network.warm_config(1, 0.5);
+        for (index, flow) in config.flows.iter_mut().enumerate() {
+            flow.start = Time::from_millis(1_700 * index as u64);
+        }
+        let outcome = observed(&config, &["copa"]);
+        let edge = &outcome.edges[BOTTLENECK];
+        let bytes = outcome.flows.iter().map(|f| f.delivered_bytes as f64);
+        let (least, most) = bytes.fold((f64::MAX, 0.0_f64), |(l, m), b| (l.min(b), m.max(b)));
+        assert!(least > 0.6 * most, "{flows} flows: {least} to {most}");
+        assert!(edge.utilisation > 0.95, "{flows} flows: {edge:?}");
+        let packets = edge.queueing_us.mean * mbit as f64 / 8.0 / 1500.0;
+        assert!(packets < 5.0 * flows as f64, "{flows} flows: {packets}");
+    }
+}
+
+/// NSDI '18 §5: loss that is not of a queue does not slow it down.
+#[test]
+fn random_loss_costs_little() {
+    let shares = each_seed(1..=5, |seed| {
+        let mut network = Dumbbell::new(24, 40, 30.0).plane("copa");
+        network.loss_per_mille = 10;
+        observed(&network.warm_config(seed, 0.2), &["copa"]).edges[BOTTLENECK].utilisation
+    });
+    assert!(shares.iter().all(|s| *s > 0.9), "{shares:?}");
+}
+
+#[test]
+fn the_figure_of_the_modes() {
+    let network = Dumbbell::new(12, 25, 30.0)
+        .plane("copa")
+        .native(Native::Cubic);
+    let mut config = network.config(1);
+    config.flows[1].start = Time::from_millis(4_000);
+    config.flows[1].stop = Some(Time::from_millis(20_000));
+    let outcome = observed(&config, &["copa"]);
+    Figure::new(
+        "copa",
+        "Copa on 12 Mbit/s, 25 ms, a buffer of one BDP; CUBIC from 4 s to 20 s",
+    )
+    .panel(
+        Panel::new("throughput", "Mbit/s")
+            .line("copa", series::throughput(&outcome.flows[0], 0.2))
+            .line("CUBIC", series::throughput(&outcome.flows[1], 0.2)),
+    )
+    .panel(
+        Panel::new("queueing delay", "ms")
+            .line("the queue", series::queueing(&outcome.edges[BOTTLENECK]))
+            .level("a full buffer", 25.0),
+    )
+    .check();
+}
+
+#[test]
+fn the_figure_of_the_oscillation() {
+    let outcome = observed(
+        &Dumbbell::new(12, 25, 12.0).plane("copa").config(1),
+        &["copa"],
+    );
+    Figure::new("copa-oscillation", "Copa alone on 12 Mbit/s, 25 ms")
+        .between(10.0, 11.0)
+        .panel(Panel::new("cwnd", "segments").line("copa", series::cwnd(&outcome.flows[0], MSS)))
+        .panel(
+            Panel::new("queueing delay", "ms")
+                .line("the queue", series::queueing(&outcome.edges[BOTTLENECK])),
+        )
+        .check();
+}
