@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod bbr;
+mod constant;
 mod copa;
 mod cubic;
 mod dctcp;
