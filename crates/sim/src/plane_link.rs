@@ -28,8 +28,8 @@ pub(crate) struct PlaneLink {
     period_ns: u64,
     outages: Vec<(Time, Time)>,
     beat: Duration,
-    to_plane: Way,
-    to_datapaths: Way,
+    to_plane: Transit,
+    to_datapaths: Transit,
     notices: Vec<(Time, String)>,
 }
 
@@ -43,7 +43,7 @@ struct Joined {
 
 /// Packets under way, in the order they were sent, which is that in which they arrive.
 #[derive(Debug, Default)]
-struct Way {
+struct Transit {
     packets: VecDeque<Packet>,
     /// Buffers to be used again.
     spare: Vec<Vec<u8>>,
@@ -56,7 +56,7 @@ struct Packet {
     bytes: Vec<u8>,
 }
 
-impl Way {
+impl Transit {
     fn send(&mut self, arrives: Time, host: Host, bytes: &[u8]) {
         let mut buffer = self.spare.pop().unwrap_or_default();
         buffer.clear();
@@ -97,8 +97,8 @@ impl PlaneLink {
             period_ns: (Time::ZERO + config.period).as_nanos().max(1),
             outages: config.outages.clone(),
             beat: beat / 2,
-            to_plane: Way::default(),
-            to_datapaths: Way::default(),
+            to_plane: Transit::default(),
+            to_datapaths: Transit::default(),
             notices: Vec::new(),
         }
     }

@@ -178,8 +178,8 @@ impl Load {
 /// propagation, all bytes at the edge that takes longest for them, and one packet at each of the
 /// others. A trace counts with its mean rate, a schedule with its greatest, and a bucket is full.
 pub(crate) fn ideal(config: &Config, way: impl Iterator<Item = u32>, load: Load) -> Duration {
-    let way = Way::new(config, way, load);
-    way.fixed.saturating_add(way.rest)
+    let bounds = Bounds::new(config, way, load);
+    bounds.fixed.saturating_add(bounds.rest)
 }
 
 /// The same where packets may take any of several ways: the quickest way's, but for the bottleneck,
@@ -192,8 +192,8 @@ pub(crate) fn ideal_of_all<W>(
 where
     W: Iterator<Item = u32>,
 {
-    ways.map(|way| Way::new(config, way, load))
-        .reduce(|one, other| Way {
+    ways.map(|way| Bounds::new(config, way, load))
+        .reduce(|one, other| Bounds {
             fixed: one.fixed.min(other.fixed),
             rest: one.rest.min(other.rest),
             burst: one.burst.saturating_add(other.burst),
@@ -209,7 +209,7 @@ where
 const MAX_PACKET: u64 = 65_535;
 
 /// What bounds the time on a way from below.
-struct Way {
+struct Bounds {
     /// Propagation, and a packet's transmission at each edge.
     fixed: Duration,
     /// All packets but one, at the edge that takes longest for them.
@@ -220,9 +220,9 @@ struct Way {
     bps: u64,
 }
 
-impl Way {
+impl Bounds {
     fn new(config: &Config, edges: impl Iterator<Item = u32>, load: Load) -> Self {
-        let mut way = Self {
+        let mut bounds = Self {
             fixed: Duration::ZERO,
             rest: Duration::ZERO,
             burst: 0,
@@ -230,7 +230,7 @@ impl Way {
         };
         for edge in edges {
             let link = &config.edges[edge as usize].link;
-            way.fixed = way.fixed.saturating_add(link.delay);
+            bounds.fixed = bounds.fixed.saturating_add(link.delay);
             let burst = match link.capacity {
                 // A packet larger than the bucket passes when that is full.
                 Capacity::TokenBucket { burst_bytes, .. } => burst_bytes.max(MAX_PACKET),
@@ -240,12 +240,12 @@ impl Way {
                 continue;
             };
             let time = |bytes: u64| least_time(bytes.saturating_sub(burst), rate.bps());
-            way.fixed = way.fixed.saturating_add(time(load.least));
-            way.rest = way.rest.max(time(load.rest()));
-            way.burst = way.burst.max(burst);
-            way.bps = way.bps.min(rate.bps());
+            bounds.fixed = bounds.fixed.saturating_add(time(load.least));
+            bounds.rest = bounds.rest.max(time(load.rest()));
+            bounds.burst = bounds.burst.max(burst);
+            bounds.bps = bounds.bps.min(rate.bps());
         }
-        way
+        bounds
     }
 }
 

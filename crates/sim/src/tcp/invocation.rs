@@ -31,14 +31,6 @@ pub enum State {
     Loss,
 }
 
-impl State {
-    /// Whether cwnd is on its way down to ssthresh (RFC 6937).
-    #[must_use]
-    pub const fn is_reducing(self) -> bool {
-        matches!(self, Self::Cwr | Self::Recovery)
-    }
-}
-
 /// What a governor is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Invocation {

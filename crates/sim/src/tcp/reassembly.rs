@@ -111,9 +111,4 @@ impl Reassembly {
         report.extend(self.recent.iter().take(room).copied());
         report
     }
-
-    /// Whether something waits beyond a gap.
-    pub(super) fn has_gap(&self) -> bool {
-        !self.blocks.is_empty()
-    }
 }

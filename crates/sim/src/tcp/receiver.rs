@@ -252,16 +252,4 @@ impl Receiver {
     pub fn is_finished(&self) -> bool {
         self.end == Some(self.arrived.next())
     }
-
-    /// Whether data has arrived beyond a gap.
-    #[must_use]
-    pub fn has_gap(&self) -> bool {
-        self.arrived.has_gap()
-    }
-
-    /// Data segments that arrived marked Congestion Experienced.
-    #[must_use]
-    pub fn marked(&self) -> u64 {
-        self.marked
-    }
 }

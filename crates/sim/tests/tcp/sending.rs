@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fairwater_lang::Signal;
 use fairwater_net::Time;
-use fairwater_sim::tcp::{Controls, Sender};
+use fairwater_sim::tcp::{Controls, Sender, State};
 use fairwater_sim::{Native, TcpConfig};
 
 use crate::script::{MSS, Says, Script, config};
@@ -54,7 +54,7 @@ fn cubic_returns_to_its_plateau_after_k() {
     });
     let begin = loop {
         wire.step();
-        if wire.sender.counters().retransmissions == 1 && !wire.sender.state().is_reducing() {
+        if wire.sender.counters().retransmissions == 1 && wire.sender.state() != State::Recovery {
             break wire.now;
         }
     };
