@@ -73,3 +73,15 @@ fn dctcp_holds_the_queue_at_the_threshold_of_marks() {
     assert!((1.0..4.0).contains(&run.queueing_p50_ms), "{run:?}");
     assert_eq!(run.dropped, 0, "{run:?}");
 }
+
+/// CCP §4.3: losses that are not the path's capacity do not slow it down. The model's pipe is full,
+/// and most of the buffer empty.
+#[test]
+fn bbr_uses_the_link_at_one_percent_of_loss() {
+    if !privileged() {
+        return;
+    }
+    let run = alone_on("24mbit 20ms 2bdp loss=1%", 8, "bbr");
+    assert!(run.utilisation > 0.95, "{run:?}");
+    assert!(run.queueing_p50_ms < 10.0, "{run:?}");
+}
