@@ -85,3 +85,20 @@ fn bbr_uses_the_link_at_one_percent_of_loss() {
     assert!(run.utilisation > 0.95, "{run:?}");
     assert!(run.queueing_p50_ms < 10.0, "{run:?}");
 }
+
+/// RFC 6817: at most the target of queueing delay, 60 ms, when alone; and it makes way.
+#[test]
+fn ledbatpp_stays_at_its_target_and_gives_way() {
+    if !privileged() {
+        return;
+    }
+    let run = alone_on("24mbit 20ms 4bdp", 8, "ledbatpp");
+    assert!(run.utilisation > 0.8, "{run:?}");
+    assert!(run.queueing_p95_ms < 66.0, "{run:?}");
+    let runs = try_on("24mbit 20ms 4bdp", 10, &["ledbatpp", "reno", "--together"]);
+    let [ledbatpp, reno] = runs.as_slice() else {
+        panic!("{runs:?}");
+    };
+    assert!(ledbatpp.utilisation < 0.2 * reno.utilisation, "{runs:?}");
+    assert!(reno.utilisation > 0.8, "{runs:?}");
+}
