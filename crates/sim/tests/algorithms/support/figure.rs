@@ -96,8 +96,14 @@ impl Panel {
         }
     }
 
-    fn greatest(&self) -> f64 {
-        let values = self.lines.iter().flat_map(|l| &l.points).map(|p| p.1);
+    /// The greatest value that is shown.
+    fn greatest(&self, from_s: f64, to_s: f64) -> f64 {
+        let shown = |line: &&Line, at_s: f64| line.dashed || (from_s..=to_s).contains(&at_s);
+        let points = self.lines.iter().flat_map(|line| {
+            let points = line.points.iter();
+            points.filter(move |p| shown(&line, p.0))
+        });
+        let values = points.map(|p| p.1);
         values.fold(0.0, f64::max).min(self.top).max(1e-9)
     }
 }
@@ -202,7 +208,7 @@ impl Figure {
             HPos::Left,
         );
         legend(area, panel);
-        let top = panel.greatest() * 1.06;
+        let top = panel.greatest(self.from_s, self.to_s) * 1.06;
         let mut chart = ChartBuilder::on(area)
             .margin_top(HEADING)
             .margin_right(18)
