@@ -102,3 +102,25 @@ fn ledbatpp_stays_at_its_target_and_gives_way() {
     assert!(ledbatpp.utilisation < 0.2 * reno.utilisation, "{runs:?}");
     assert!(reno.utilisation > 0.8, "{runs:?}");
 }
+
+/// CCP §6.2: 8.2 Mbit/s of 12 at 11 ms of queueing delay or less; and a share beside CUBIC, which
+/// fills the buffer.
+#[test]
+fn copa_keeps_the_queue_short_and_competes_where_it_must() {
+    if !privileged() {
+        return;
+    }
+    let run = alone_on("12mbit 25ms 2bdp", 8, "copa");
+    assert!(run.utilisation > 8.2 / 12.0, "{run:?}");
+    assert!(run.queueing_p95_ms < 11.0, "{run:?}");
+    let runs = try_on(
+        "24mbit 20ms 2bdp",
+        12,
+        &["copa", "kernel:cubic", "--together"],
+    );
+    let [copa, cubic] = runs.as_slice() else {
+        panic!("{runs:?}");
+    };
+    assert!(copa.utilisation > 0.15, "{runs:?}");
+    assert!(copa.utilisation + cubic.utilisation > 0.9, "{runs:?}");
+}
