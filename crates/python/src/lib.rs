@@ -8,6 +8,7 @@ mod attach;
 mod command;
 mod control;
 mod flow_info;
+mod gym;
 mod nearest;
 mod report;
 mod simulate;
@@ -29,5 +30,6 @@ fn _fairwater(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(command::command, module)?)?;
     module.add_function(wrap_pyfunction!(simulate::simulate, module)?)?;
     module.add_function(wrap_pyfunction!(speed::time_reports, module)?)?;
+    gym::add(module)?;
     Ok(())
 }
