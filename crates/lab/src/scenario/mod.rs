@@ -50,6 +50,7 @@ mod ways;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::time::Duration;
 
 use fairwater_sim::Config;
 use serde::Serialize;
@@ -68,6 +69,9 @@ const MAX_SOURCE: usize = 1 << 20;
 
 /// The most points of a grid, seeds included.
 const MAX_POINTS: usize = 1_000_000;
+
+/// Samples of a run that is alone, if the scenario asks for none.
+const SAMPLES: u32 = 500;
 
 /// Where a scenario, or an experiment, runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
@@ -275,6 +279,19 @@ impl Scenario {
             &mut self.sweep.unused(),
             &reading,
         )
+    }
+
+    /// A point as it is simulated: one that is alone is sampled even if the scenario asks for no
+    /// samples, for there is a picture of it in time.
+    #[must_use]
+    pub fn sampled_point(&self, index: usize) -> Point {
+        let mut point = self.point(index);
+        let measure = &mut point.config.measure;
+        if self.len() == 1 && measure.interval.is_none() {
+            let interval = point.config.duration / SAMPLES;
+            measure.interval = Some(interval.max(Duration::from_nanos(1)));
+        }
+        point
     }
 
     /// Each algorithm of this project that flows of any point run, as its text, once.

@@ -7,7 +7,6 @@ use std::path::Path;
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
 
 use fairwater_lab::findings::{Finding, Folder};
 use fairwater_lab::scenario::{self, Point, Scenario};
@@ -15,7 +14,6 @@ use fairwater_net::Time;
 use fairwater_plane::{Plane, SignalSet};
 use fairwater_sim::{Captured, Observer, SimulationError};
 
-use super::SAMPLES;
 use super::capture::{Capture, Recorder};
 use super::watch::Watch;
 use crate::algorithm;
@@ -43,16 +41,11 @@ impl Job<'_> {
             .collect()
     }
 
-    /// A point of the grid. One that is alone is sampled, for there is a picture of it in time.
+    /// A point of the grid.
     pub(super) fn point(&self, index: usize) -> Point {
-        let mut point = self.scenario.point(index);
-        let measure = &mut point.config.measure;
-        if self.scenario.len() == 1 && measure.interval.is_none() {
-            let interval = point.config.duration / SAMPLES;
-            measure.interval = Some(interval.max(Duration::from_nanos(1)));
-        }
+        let mut point = self.scenario.sampled_point(index);
         if let Some(capture) = self.capture {
-            measure.capture = Some(capture.host);
+            point.config.measure.capture = Some(capture.host);
         }
         point
     }

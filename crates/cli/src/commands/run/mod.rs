@@ -75,9 +75,6 @@ pub(crate) struct Args {
 /// The greatest seed: a whole number of TOML has 63 bits.
 const MAX_SEED: u64 = i64::MAX as u64;
 
-/// Samples of a run that is alone, if the scenario asks for none.
-const SAMPLES: u32 = 500;
-
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let scenario = read(args)?;
     let capture = match &args.pcap {
