@@ -114,7 +114,9 @@ impl GymEnvironment {
         py: Python<'py>,
         action: f32,
     ) -> PyResult<(Bound<'py, PyArray1<f32>>, f64, bool, bool)> {
-        let step = py.detach(|| self.environment().step(action)).map_err(refused)?;
+        let step = py
+            .detach(|| self.environment().step(action))
+            .map_err(refused)?;
         let observation = PyArray1::from_slice(py, &step.observation);
         Ok((observation, step.reward, step.terminated, step.truncated))
     }
@@ -197,7 +199,10 @@ impl GymFleet {
             .map_err(refused)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "an array for each thing that is filled")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "an array for each thing that is filled"
+    )]
     fn step(
         &self,
         py: Python<'_>,
