@@ -13,6 +13,7 @@ mod nearest;
 mod report;
 mod simulate;
 mod speed;
+mod sweep;
 mod tables;
 mod trouble;
 
@@ -27,6 +28,8 @@ fn _fairwater(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<control::Control>()?;
     module.add_class::<flow_info::FlowInfo>()?;
     module.add_class::<report::Report>()?;
+    module.add_class::<sweep::Grid>()?;
+    module.add_class::<sweep::ResultsFolder>()?;
     module.add_function(wrap_pyfunction!(command::command, module)?)?;
     module.add_function(wrap_pyfunction!(simulate::simulate, module)?)?;
     module.add_function(wrap_pyfunction!(speed::time_reports, module)?)?;

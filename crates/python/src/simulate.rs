@@ -25,9 +25,6 @@ use pyo3::types::{PyDict, PyTuple};
 use crate::tables::columns;
 use crate::{algorithm, command, trouble};
 
-/// Samples of a run that is alone, if the scenario asks for none.
-const SAMPLES: u32 = 500;
-
 /// How often Python hears how far it is, and is asked whether Ctrl-C was pressed.
 const TELL_EVERY: Duration = Duration::from_millis(100);
 
@@ -159,7 +156,7 @@ impl Run<'_> {
     fn here(&self) -> PyResult<Vec<Finding>> {
         let mut findings = Vec::new();
         for index in 0..self.scenario.len() {
-            let point = self.point(index);
+            let point = self.scenario.sampled_point(index);
             let mut watcher = Watcher {
                 run: self,
                 done: index as f64,
@@ -228,24 +225,16 @@ impl Run<'_> {
                 .unwrap_or_else(PoisonError::into_inner)
                 .pop_front();
             let Some(index) = next else { return };
-            match self.one(&self.point(index), &mut Stoppable(&self.stop)) {
+            match self.one(
+                &self.scenario.sampled_point(index),
+                &mut Stoppable(&self.stop),
+            ) {
                 // Nobody listens any more only when all is ending.
                 Ok(Some(finding)) => drop(tell.send(Ok(finding))),
                 Ok(None) => return,
                 Err(error) => drop(tell.send(Err(error))),
             }
         }
-    }
-
-    /// A point of the grid. One that is alone is sampled.
-    fn point(&self, index: usize) -> Point {
-        let mut point = self.scenario.point(index);
-        let measure = &mut point.config.measure;
-        if self.scenario.len() == 1 && measure.interval.is_none() {
-            let interval = point.config.duration / SAMPLES;
-            measure.interval = Some(interval.max(Duration::from_nanos(1)));
-        }
-        point
     }
 
     /// Simulates a point; `None` when it was stopped.

@@ -25,12 +25,14 @@ An algorithm is a class; each of its instances is one flow:
 `python -m fairwater`.
 """
 
+from fairwater import plot
 from fairwater._algorithm import INFINITY, MAX_RATE, Algorithm
 from fairwater._attach import attach
 from fairwater._fairwater import Control, FlowInfo, Report, __version__
 from fairwater._parameters import Faults, Range
 from fairwater._simulate import Notice, Results, simulate
 from fairwater._speed import Speed, speed
+from fairwater._sweep import sweep
 
 __all__ = [
     "INFINITY",
@@ -46,6 +48,8 @@ __all__ = [
     "Speed",
     "__version__",
     "attach",
+    "plot",
     "simulate",
     "speed",
+    "sweep",
 ]

@@ -4,6 +4,9 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, final
 
+import numpy as np
+import numpy.typing as npt
+
 __version__: str
 
 class Report:
@@ -121,6 +124,96 @@ def simulate(
     progress: Callable[[float], object] | None,
 ) -> tuple[dict[str, dict[str, Any]], list[tuple[int, str]]]:
     """Simulate each point of a scenario's grid: the columns of each table, and notices."""
+
+@final
+class Grid:
+    """A scenario's grid, point by point."""
+
+    def __new__(
+        cls,
+        name: str,
+        source: str,
+        folder: os.PathLike[str],
+        files: Mapping[str, str] | None = None,
+        settings: Sequence[str] = ...,
+        seed: int | None = None,
+    ) -> Grid:
+        """The grid of a scenario's source, changed by `settings` (`key=value`) and the seed.
+
+        Files that it names are those of `files` if that is given, else in `folder`.
+        """
+    def __len__(self) -> int: ...
+    @property
+    def source(self) -> str:
+        """The source, with what settings and the seed changed in it."""
+    @property
+    def files(self) -> dict[str, str]:
+        """The texts of the files that it names, by name."""
+    @property
+    def algorithms(self) -> list[str]:
+        """The texts of the algorithms that flows run, but for the kernel's."""
+    def simulate(self, index: int) -> str:
+        """Simulate a point: what is found, as JSON."""
+
+@final
+class ResultsFolder:
+    """The folder of a grid's results: what `fairwater run` makes, file by file."""
+
+    def __new__(cls, path: os.PathLike[str], grid: Grid, fresh: bool) -> ResultsFolder: ...
+    def missing(self) -> list[int]:
+        """The points that are still to be run."""
+    def keep(self, found: str) -> None:
+        """Keep what `Grid.simulate` found."""
+    def finish(self, title: str) -> None:
+        """Write the tables, the lines and the report page of all points."""
+
+GYM_PROGRAM: str
+GYM_FEATURES: list[tuple[str, float, float, str]]
+
+@final
+class GymEnvironment:
+    """One environment; settings are those of `fairwater.gym.PathEnv`."""
+
+    def __new__(cls, seed: int, **settings: Any) -> GymEnvironment: ...
+    def reset(self, seed: int | None) -> npt.NDArray[np.float32]:
+        """Begin an episode: its first observation."""
+    def step(self, action: float) -> tuple[npt.NDArray[np.float32], float, bool, bool]:
+        """Observation, reward, terminated, truncated."""
+    def info(self) -> dict[str, float]:
+        """The path and the last step, in units."""
+
+@final
+class GymFleet:
+    """Several environments; each call fills the arrays that it is given."""
+
+    INFO: list[str]
+    """The columns of `info`."""
+
+    def __new__(cls, count: int, seed: int, **settings: Any) -> GymFleet: ...
+    def reset(
+        self, seeds: Sequence[int | None], observations: npt.NDArray[np.float32]
+    ) -> None: ...
+    def step(
+        self,
+        actions: npt.NDArray[np.float32],
+        observations: npt.NDArray[np.float32],
+        rewards: npt.NDArray[np.float64],
+        terminated: npt.NDArray[np.bool_],
+        truncated: npt.NDArray[np.bool_],
+        last_observations: npt.NDArray[np.float32],
+    ) -> None: ...
+    def info(self, rows: npt.NDArray[np.float64]) -> None: ...
+
+@final
+class Steering:
+    """A flow as a policy of `fairwater.gym` sees it and steers it."""
+
+    def __new__(cls, mss: int) -> Steering:
+        """For a flow that begins, with segments of `mss` bytes of payload."""
+    def observe(self, report: Any) -> npt.NDArray[np.float32]:
+        """Take a report of `fairwater.gym.PROGRAM`, and return what a policy observes."""
+    def steer(self, action: float) -> int:
+        """Take an action, -1 to 1; returns the cwnd to set, bytes."""
 
 def time_reports(
     algorithm: type, parameters: Mapping[str, Any], reports: int, flows: int

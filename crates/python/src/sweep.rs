@@ -1,0 +1,202 @@
+//! A scenario's grid, point by point, for `fairwater.sweep`: whoever runs a point needs no more than
+//! texts and its index, and what is found travels as text too.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use fairwater_algorithms::Choice;
+use fairwater_cli::{Beside, Unknown, plane_of, resolve};
+use fairwater_lab::findings::{Finding, Folder};
+use fairwater_lab::report;
+use fairwater_lab::scenario::{self, Point, Scenario, Surroundings, World};
+use fairwater_plane::SignalSet;
+use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::prelude::*;
+
+/// The world of `fairwater run --on sim`.
+const WORLD: World = World::Sim;
+
+/// A scenario's grid.
+#[pyclass(frozen, module = "fairwater._fairwater")]
+pub(crate) struct Grid {
+    scenario: Scenario,
+    folder: PathBuf,
+}
+
+#[pymethods]
+impl Grid {
+    /// The grid of a scenario's source. Files that it names are those of `files` if that is given,
+    /// else read from `folder`; classes in Python files are found in `folder`.
+    #[new]
+    #[pyo3(signature = (name, source, folder, files = None, settings = Vec::new(), seed = None))]
+    fn new(
+        name: &str,
+        mut source: String,
+        folder: PathBuf,
+        files: Option<BTreeMap<String, String>>,
+        settings: Vec<String>,
+        seed: Option<u64>,
+    ) -> PyResult<Self> {
+        for setting in &settings {
+            source = scenario::set(&source, setting).map_err(refused)?;
+        }
+        if let Some(seed) = seed {
+            source = scenario::set_seed(&source, seed).map_err(refused)?;
+        }
+        let around = Around {
+            beside: Beside::folder(&folder),
+            folder: &folder,
+            files,
+        };
+        let scenario = Scenario::parse(name, &source, WORLD, &around)
+            .map_err(|diagnostics| PyValueError::new_err(diagnostics.render(false)))?;
+        Ok(Self { scenario, folder })
+    }
+
+    fn __len__(&self) -> usize {
+        self.scenario.len()
+    }
+
+    /// The source, with what settings and the seed changed in it.
+    #[getter]
+    fn source(&self) -> &str {
+        self.scenario.source()
+    }
+
+    /// The texts of the files that it names, by name.
+    #[getter]
+    fn files(&self) -> BTreeMap<String, String> {
+        self.scenario.files()
+    }
+
+    /// The texts of the algorithms of this project, or in Python, that flows run.
+    #[getter]
+    fn algorithms(&self) -> Vec<String> {
+        self.scenario.algorithms()
+    }
+
+    /// Simulates a point: what is found, as JSON.
+    fn simulate(&self, py: Python<'_>, index: usize) -> PyResult<String> {
+        if index >= self.scenario.len() {
+            let points = self.scenario.len();
+            let message = format!("there is no point {index}: the grid has {points}");
+            return Err(PyValueError::new_err(message));
+        }
+        py.detach(|| {
+            let point = self.scenario.sampled_point(index);
+            let finding = self.found(&point)?;
+            serde_json::to_string(&finding).map_err(refused)
+        })
+    }
+}
+
+impl Grid {
+    fn found(&self, point: &Point) -> PyResult<Finding> {
+        let mut choices: Vec<(String, Choice)> = Vec::new();
+        for group in &point.groups {
+            if let scenario::Sender::Plane(text) = &group.sender
+                && choices.iter().all(|(name, _)| name != text)
+            {
+                let choice = resolve(text, &self.folder).map_err(refused)?;
+                choices.push((text.clone(), choice));
+            }
+        }
+        let named = choices.iter().map(|(name, choice)| (name.as_str(), choice));
+        let plane = plane_of("sim", SignalSet::ALL, named).map_err(refused)?;
+        let outcome = fairwater_sim::run(&point.config, plane, &mut ()).map_err(refused)?;
+        Ok(Finding::of_simulation(point, &outcome))
+    }
+}
+
+/// What a scenario refers to.
+struct Around<'a> {
+    beside: Beside,
+    folder: &'a Path,
+    files: Option<BTreeMap<String, String>>,
+}
+
+impl Surroundings for Around<'_> {
+    fn read(&self, name: &str) -> Result<String, String> {
+        match &self.files {
+            Some(files) => files
+                .get(name)
+                .cloned()
+                .ok_or_else(|| format!("{name}: it was not sent along")),
+            None => self.beside.read(name),
+        }
+    }
+
+    fn check_algorithm(&self, text: &str) -> Result<(), Vec<String>> {
+        resolve(text, self.folder)
+            .map(|_| ())
+            .map_err(|Unknown { faults }| faults)
+    }
+}
+
+/// The folder of a grid's results: what `fairwater run` makes, file by file.
+#[pyclass(frozen, module = "fairwater._fairwater")]
+pub(crate) struct ResultsFolder {
+    grid: Py<Grid>,
+    folder: Folder,
+}
+
+#[pymethods]
+impl ResultsFolder {
+    /// Opens or makes it; `fresh` forgets what is in it.
+    #[new]
+    fn new(path: PathBuf, grid: Py<Grid>, fresh: bool) -> PyResult<Self> {
+        let scenario = &grid.get().scenario;
+        let alone = scenario.len() == 1 && Folder::points(&path) <= 1;
+        let (source, files) = (scenario.source(), scenario.files());
+        let folder =
+            Folder::open(&path, WORLD.name(), source, files, fresh || alone).map_err(refused)?;
+        Ok(Self { grid, folder })
+    }
+
+    /// The points that are still to be run.
+    fn missing(&self) -> Vec<usize> {
+        let scenario = &self.grid.get().scenario;
+        (0..scenario.len())
+            .filter(|index| self.kept(*index).is_none())
+            .collect()
+    }
+
+    /// Keeps what `Grid.simulate` found.
+    fn keep(&self, found: &str) -> PyResult<()> {
+        let finding: Finding = serde_json::from_str(found).map_err(refused)?;
+        self.folder.keep(&finding).map_err(unwritten)
+    }
+
+    /// Writes tables, lines and the report page of all points.
+    fn finish(&self, py: Python<'_>, title: &str) -> PyResult<()> {
+        py.detach(|| {
+            let scenario = &self.grid.get().scenario;
+            let findings: Vec<Finding> = (0..scenario.len())
+                .filter_map(|index| self.kept(index))
+                .collect();
+            let variables = scenario.variables();
+            self.folder
+                .finish(&findings, &variables)
+                .map_err(unwritten)?;
+            let title = scenario.title().unwrap_or(title);
+            let page = report::findings(title, &findings, &variables, scenario.picture());
+            std::fs::write(self.folder.file("report.html"), page)?;
+            Ok(())
+        })
+    }
+}
+
+impl ResultsFolder {
+    fn kept(&self, index: usize) -> Option<Finding> {
+        let seeds = self.grid.get().scenario.seeds();
+        self.folder.read(index, seeds[index % seeds.len()])
+    }
+}
+
+fn refused(error: impl std::fmt::Display) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
+
+fn unwritten(error: impl std::fmt::Display) -> PyErr {
+    PyOSError::new_err(error.to_string())
+}
