@@ -7,6 +7,9 @@ FAIRWATER := $(TARGET_DIR)/release/fairwater
 FUZZ_SECONDS ?= 60
 NS3_PARTS := ns3-core ns3-network ns3-internet ns3-point-to-point ns3-applications
 NS3_PROGRAM := $(TARGET_DIR)/release/ns3-bottleneck
+VENV := $(TARGET_DIR)/venv
+PYTHON := $(VENV)/bin/python
+PYTHON_FILES := crates/python/python crates/python/tests examples/python bench/python
 BENCHMARKS := ack-cost loopback fidelity agent-cpu
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
@@ -15,11 +18,12 @@ SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 ifneq ($(FAIRWATER_REQUIRE_PRIVILEGED),)
 ifneq ($(SUDO),)
 AS_ROOT := --config 'target."cfg(all())".runner = ["sudo", "-E"]'
+PYTHON_AS_ROOT := sudo -E
 endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test loom miri cross fuzz lint bench bench-datapath bench-sim doc header install uninstall clean
+.PHONY: help setup build demo test test-python python loom miri cross fuzz lint bench bench-datapath bench-python bench-sim doc header install uninstall clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -35,6 +39,24 @@ demo: build ## Fairwater's Cubic beside the kernel's on a path of 48 Mbit/s and 
 
 test: lint loom ## lint, then run every test; as root, or with FAIRWATER_REQUIRE_PRIVILEGED=1, all of them
 	$(CARGO) $(AS_ROOT) test --workspace --locked
+	$(MAKE) test-python
+
+# The profile of `cargo test`, and its directory: most of it is compiled already.
+test-python: python ## check the Python package and its types, and run its tests
+	$(VENV)/bin/ruff check $(PYTHON_FILES)
+	$(VENV)/bin/ruff format --check $(PYTHON_FILES)
+	$(PYTHON) -m mypy
+	$(PYTHON) -m mypy.stubtest fairwater._fairwater --allowlist crates/python/tests/stubtest.allow
+	PYTHONDONTWRITEBYTECODE=1 $(PYTHON_AS_ROOT) $(PYTHON) -m pytest -q -p no:cacheprovider crates/python/tests
+
+python: $(VENV)/ready ## build the Python package for tests into a virtual environment, target/venv
+	CARGO_TARGET_DIR=$(abspath $(TARGET_DIR)) MATURIN_PEP517_ARGS="--profile dev" \
+		$(PYTHON) -m pip install --quiet --no-build-isolation --no-deps --force-reinstall .
+
+$(VENV)/ready: crates/python/requirements.txt | setup
+	python3 -m venv $(VENV)
+	$(PYTHON) -m pip install --quiet --requirement $<
+	touch $@
 
 loom: setup ## run the shared-memory ring through every interleaving of its ends
 	RUSTFLAGS="--cfg loom" $(CARGO) test --package fairwater-proto --lib --locked --target-dir $(TARGET_DIR)/loom loom
@@ -62,6 +84,11 @@ bench: setup ## run every benchmark (see bench/README.md), on a machine that is 
 bench-datapath: setup ## the datapath library against libccp, the plane in user space against portus
 	$(CARGO) build --release --locked --package fairwater-bench
 	for name in datapath plane-rate round-trip plane-cpu; do $(TARGET_DIR)/release/fairwater-bench $$name || exit 1; done
+
+bench-python: $(VENV)/ready ## how fast reports go through an algorithm in Python, and what memory ten million take
+	CARGO_TARGET_DIR=$(abspath $(TARGET_DIR)) \
+		$(PYTHON) -m pip install --quiet --no-build-isolation --no-deps --force-reinstall .
+	$(PYTHON) bench/python/reports.py
 
 bench-sim: setup ## the simulator's speed and memory, beside ns-3, which it installs
 	$(CARGO) build --release --locked --package fairwater-bench

@@ -1,8 +1,11 @@
 //! Algorithms in a process of their own, so that one that blocks or dies harms its own flows
 //! alone: each process has its own heartbeat.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, ChildStdin, ExitStatus, Stdio};
+use std::io::{self, BufRead, BufReader};
+use std::net::Shutdown;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,8 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(crate) struct Guest {
     names: Vec<String>,
     child: Child,
-    /// While it is open, the process goes on.
-    stdin: Option<ChildStdin>,
+    /// Its standard input: while it is open, the process goes on.
+    line: UnixStream,
     said: bool,
 }
 
@@ -50,31 +53,33 @@ impl Guest {
         if let Wakeup::Every(period) = options.wakeup {
             command.arg(format!("--drain={}us", period.as_micros()));
         }
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().map_err(starting)?;
-        let stdin = child.stdin.take();
-        let stdout = child.stdout.take();
+        let mut spawned = || -> io::Result<_> {
+            let (line, theirs) = UnixStream::pair()?;
+            // What algorithms print is for people: standard output is what was asked for alone.
+            let aside = io::stderr().as_fd().try_clone_to_owned()?;
+            command.stdin(OwnedFd::from(theirs)).stdout(aside);
+            Ok((command.spawn()?, line))
+        };
+        let (child, line) = spawned().map_err(starting)?;
+        // It was given away, and is closed here with the command.
+        drop(command);
         let mut guest = Self {
             names: Vec::new(),
             child,
-            stdin,
+            line,
             said: false,
         };
-        for line in stdout
-            .into_iter()
-            .flat_map(|out| BufReader::new(out).lines())
-        {
-            let line = line.map_err(Failure::io("the process of an algorithm"))?;
+        let lost = || Failure::io("the process of an algorithm");
+        let read = guest.line.try_clone().map_err(lost())?;
+        for line in BufReader::new(read).lines() {
+            let line = line.map_err(lost())?;
             if line.is_empty() {
                 return Ok(guest);
             }
             guest.names.push(line);
         }
         // It has said why.
-        let status = guest
-            .child
-            .wait()
-            .map_err(Failure::io("the process of an algorithm"))?;
+        let status = guest.child.wait().map_err(lost())?;
         Err(Failure::Said(
             status
                 .code()
@@ -109,7 +114,8 @@ impl Guest {
     }
 
     fn end(&mut self) {
-        drop(self.stdin.take());
+        // It is closed already when the process has ended.
+        let _ = self.line.shutdown(Shutdown::Both);
         let since = Instant::now();
         while let Ok(None) = self.child.try_wait() {
             if since.elapsed() > PATIENCE {

@@ -38,7 +38,8 @@ impl Attachment {
         silent_after_s: f64,
         max_flows: u32,
     ) -> PyResult<Self> {
-        let choice = algorithm::choice(class, parameters).map_err(command::refusal)?;
+        let choice = algorithm::choice(class, parameters)
+            .map_err(|unknown| command::refusal(py, unknown))?;
         let plane = plane_of("linux", SIGNALS, [(choice.name(), &choice)])
             .map_err(|error| PyValueError::new_err(error.to_string()))?;
         let options = Options {

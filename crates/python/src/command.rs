@@ -5,7 +5,6 @@ use std::path::Path;
 
 use fairwater_algorithms::Choice;
 use fairwater_cli::{Python as Embedded, Unknown, embed_python};
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -65,7 +64,13 @@ fn unknown(py: Python<'_>, error: &PyErr) -> Unknown {
     }
 }
 
-/// What is wrong with an algorithm, as Python's exception.
-pub(crate) fn refusal(unknown: Unknown) -> PyErr {
-    PyValueError::new_err(unknown.to_string())
+/// What is wrong with an algorithm, as Python's `AlgorithmError`.
+pub(crate) fn refusal(py: Python<'_>, unknown: Unknown) -> PyErr {
+    let raised = py
+        .import("fairwater._parameters")
+        .and_then(|module| module.call_method1("AlgorithmError", (unknown.faults,)));
+    match raised {
+        Ok(error) => PyErr::from_value(error),
+        Err(error) => error,
+    }
 }

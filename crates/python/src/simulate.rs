@@ -67,7 +67,9 @@ pub(crate) fn simulate<'py>(
     let mut in_python = false;
     for text in scenario.algorithms() {
         in_python |= around.is_python(&text);
-        let choice = around.resolve(&text).map_err(command::refusal)?;
+        let choice = around
+            .resolve(&text)
+            .map_err(|unknown| command::refusal(py, unknown))?;
         choices.insert(text, choice);
     }
     // Algorithms in Python take turns on one interpreter: more threads would only wait for it.

@@ -30,7 +30,7 @@ pub(crate) fn time_reports(
     reports: u64,
     flows: u32,
 ) -> PyResult<(f64, u64)> {
-    let choice = algorithm::choice(class, parameters).map_err(refusal)?;
+    let choice = algorithm::choice(class, parameters).map_err(|unknown| refusal(py, unknown))?;
     let mut plane = Plane::new("speed", SignalSet::ALL);
     plane
         .add(|programs| choice.build(programs))

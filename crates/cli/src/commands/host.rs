@@ -1,6 +1,8 @@
 //! `fairwater host`: what another `fairwater` runs as a process of its own for algorithms.
 
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release};
@@ -12,12 +14,12 @@ use crate::algorithm::{self, Chosen};
 use crate::commands::attach::{self, Tuning};
 use crate::failure::Failure;
 use crate::hosting;
-use crate::output;
 use crate::stop::Stop;
 
 /// Put algorithms on this machine's TCP for another process, until it closes standard input
 ///
-/// Prints the kernel's names when they can be chosen, one a line, and an empty line.
+/// Standard input is a socket. To it, it writes the kernel's names when they can be chosen, one a
+/// line, and an empty line; what it prints is for people.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// `NAME=ALGORITHM`
@@ -41,21 +43,25 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let _stop = Stop::on_signals()?;
     let mut session = Session::attach(plane, args.tuning.options())?;
     let names: Vec<_> = session.names().collect();
-    output::print(format!("{}\n\n", names.join("\n")))?;
-    let ended = until_closed()?;
+    let owner = io::stdin().as_fd().try_clone_to_owned();
+    let mut owner = UnixStream::from(owner.map_err(Failure::io("standard input"))?);
+    owner
+        .write_all(format!("{}\n\n", names.join("\n")).as_bytes())
+        .map_err(Failure::io("standard input"))?;
+    let ended = until_closed(owner)?;
     attach::serve(&mut session, || ended.load(Acquire), || None);
     Ok(())
 }
 
-/// Set once standard input is closed.
-fn until_closed() -> Result<Arc<AtomicBool>, Failure> {
+/// Set once the other end is closed.
+fn until_closed(mut owner: UnixStream) -> Result<Arc<AtomicBool>, Failure> {
     let ended = Arc::new(AtomicBool::new(false));
     let end = Arc::clone(&ended);
     thread::Builder::new()
         .name("owner".to_owned())
         .spawn(move || {
             // Whatever ends reading, nobody is there any more.
-            let _ = io::stdin().read_to_end(&mut Vec::new());
+            let _ = owner.read_to_end(&mut Vec::new());
             end.store(true, Release);
         })
         .map_err(Failure::io("a thread"))?;

@@ -29,7 +29,7 @@ from fairwater import plot
 from fairwater._algorithm import INFINITY, MAX_RATE, Algorithm
 from fairwater._attach import attach
 from fairwater._fairwater import Control, FlowInfo, Report, __version__
-from fairwater._parameters import Faults, Range
+from fairwater._parameters import AlgorithmError, Range
 from fairwater._simulate import Notice, Results, simulate
 from fairwater._speed import Speed, speed
 from fairwater._sweep import sweep
@@ -38,8 +38,8 @@ __all__ = [
     "INFINITY",
     "MAX_RATE",
     "Algorithm",
+    "AlgorithmError",
     "Control",
-    "Faults",
     "FlowInfo",
     "Notice",
     "Range",

@@ -1,5 +1,6 @@
 """The `fairwater` command: `fairwater` or `python -m fairwater`."""
 
+import io
 import signal
 import sys
 
@@ -11,6 +12,9 @@ def main() -> int:
     # The command stops by itself when asked to, and cleans up; Python's handler would only see
     # the signal when Python runs again.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    # What an algorithm prints is seen when it does.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)
     return command(["fairwater", *sys.argv[1:]])
 
 

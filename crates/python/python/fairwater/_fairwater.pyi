@@ -6,9 +6,22 @@ from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import disjoint_base
+
+__all__ = [
+    "Attachment",
+    "Control",
+    "FlowInfo",
+    "Report",
+    "__version__",
+    "command",
+    "simulate",
+    "time_reports",
+]
 
 __version__: str
 
+@disjoint_base
 class Report:
     """What a program reported, with the datapath's own time.
 
@@ -18,6 +31,7 @@ class Report:
     returns: the next comes in the same object.
     """
 
+    def __new__(cls, layout: object) -> Report: ...
     @property
     def time_us(self) -> int:
         """The datapath's time of the report, µs. It has no fixed zero: use differences."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from fairwater._parameters import Faults, from_text
+from fairwater._parameters import AlgorithmError, from_text
 
 _modules: dict[Path, tuple[tuple[int, int], ModuleType]] = {}
 _loading = threading.RLock()
@@ -20,8 +20,8 @@ _loading = threading.RLock()
 def find(file: os.PathLike[str] | str, text: str) -> tuple[type, dict[str, Any]]:
     """The class in that file, and its parameters, that `Class:key=value,key=value` stands for.
 
-    The file is run once, and again when it has changed. What it raises passes through; `Faults`
-    says whatever else is wrong.
+    The file is run once, and again when it has changed. What it raises passes through;
+    `AlgorithmError` says whatever else is wrong.
     """
     path = Path(file)
     name, _, parameters = text.partition(":")
@@ -29,7 +29,7 @@ def find(file: os.PathLike[str] | str, text: str) -> tuple[type, dict[str, Any]]
     module = _module(path)
     found = getattr(module, name, None) if name else None
     if not isinstance(found, type):
-        raise Faults([_no_class(path, name, module)])
+        raise AlgorithmError([_no_class(path, name, module)])
     return found, from_text(found, parameters)
 
 
@@ -57,7 +57,7 @@ def _module(path: Path) -> ModuleType:
         path = path.resolve(strict=True)
         status = path.stat()
     except OSError as error:
-        raise Faults([f"{path}: {error.strerror}"]) from error
+        raise AlgorithmError([f"{path}: {error.strerror}"]) from error
     version = (status.st_mtime_ns, status.st_size)
     with _loading:
         former = _modules.get(path)
@@ -66,7 +66,7 @@ def _module(path: Path) -> ModuleType:
         name = f"fairwater_algorithm_{path.stem}_{len(_modules)}"
         spec = importlib.util.spec_from_file_location(name, path)
         if spec is None or spec.loader is None:
-            raise Faults([f"{path} is no Python file"])
+            raise AlgorithmError([f"{path} is no Python file"])
         module = importlib.util.module_from_spec(spec)
         # What stands beside the file can be imported, as in a script.
         folder = str(path.parent)

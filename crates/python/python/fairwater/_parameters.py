@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 
-class Faults(ValueError):
+class AlgorithmError(ValueError):
     """Everything that is wrong with an algorithm or its parameters, one fault a line."""
 
     def __init__(self, faults: list[str]) -> None:
@@ -34,7 +34,7 @@ class Range:
 
 
 def from_text(algorithm: Callable[..., Any], text: str) -> dict[str, Any]:
-    """The parameters of `key=value,key=value`; `Faults` names everything that is wrong."""
+    """The parameters of `key=value,key=value`; `AlgorithmError` names everything that is wrong."""
     known = _known(algorithm)
     values: dict[str, Any] = {}
     faults = []
@@ -55,7 +55,7 @@ def from_text(algorithm: Callable[..., Any], text: str) -> dict[str, Any]:
 
 
 def checked(algorithm: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters, when they are right; `Faults` names everything that is wrong."""
+    """The parameters, when they are right; `AlgorithmError` names everything that is wrong."""
     known = _known(algorithm)
     faults = []
     for key, value in values.items():
@@ -76,7 +76,7 @@ def _complete(
         if parameter.required and key not in values and not faults:
             faults.append(f"{_name(algorithm)} needs its parameter `{key}`: {parameter}")
     if faults:
-        raise Faults(faults)
+        raise AlgorithmError(faults)
     return values
 
 

@@ -72,10 +72,11 @@ class Results:
         """A table by its name, as a new DataFrame."""
         import pandas as pd
 
-        return pd.DataFrame(self._columns(name))
+        frame: pd.DataFrame = pd.DataFrame(self._columns(name))
+        return frame
 
     def arrow(self, name: str) -> pa.Table:
-        """A table by its name, as an Arrow table; needs pyarrow (`pip install fairwater[arrow]`)."""
+        """A table by its name, as an Arrow table; needs `fairwater[arrow]`."""
         import pyarrow as pa
 
         return pa.table(self._columns(name))

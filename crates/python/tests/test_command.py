@@ -1,0 +1,104 @@
+"""The command with algorithms in Python."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from conftest import EXAMPLES, PROGRAM, ROOT, run, scenario
+
+AIMD = f"{EXAMPLES / 'aimd.py'}:Aimd"
+
+
+def test_try_simulates_a_class_in_a_file(tmp_path):
+    report = tmp_path / "report.html"
+    ended = run(
+        "try", AIMD, "--against", "kernel:reno", "--on", "sim", "--for", "5s", "--json", "--quiet",
+        "--report", str(report),
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    runs = json.loads(ended.stdout)["runs"]
+    assert [each["name"] for each in runs] == [AIMD, "kernel:reno"]
+    assert all(each["utilisation"] > 0.5 for each in runs)
+
+
+def test_run_takes_a_class_beside_the_scenario_and_sees_that_it_changed(write, tmp_path):
+    algorithm = f"class Mine:\n    programs = '''{PROGRAM}'''\n"
+    algorithm += "    def on_report(self, report, control):\n        control.set_cwnd(28960)\n"
+    write("mine.py", algorithm)
+    path = write("two.toml", scenario("mine.py:Mine") + "seeds = 2\n")
+    command = ("run", str(path), "--quiet", "--out", str(tmp_path / "results"))
+    ended = run(*command)
+    assert ended.returncode == 0, ended.stderr
+    assert run(*command).returncode == 0
+    write("mine.py", algorithm.replace("28960", "14480"))
+    changed = run(*command)
+    assert changed.returncode == 2
+    assert "--fresh" in changed.stderr
+
+
+def test_what_is_wrong_with_it_is_bad_input(write):
+    path = write("wrong.py", "class Wrong:\n    programs = '(when'\n    def on_report(): ...\n")
+    ended = run("try", f"{path}:Wrong", "--on", "sim")
+    assert ended.returncode == 2
+    assert "does not compile" in ended.stderr
+    assert f"{path}:Wrong" in ended.stderr
+    ended = run("attach", f"{path}:Wrnog")
+    assert ended.returncode == 2
+    assert f"did you mean `{path}:Wrong`?" in ended.stderr
+
+
+def test_what_raises_is_shown_with_its_traceback(write, tmp_path):
+    text = f"class Raises:\n    programs = '''{PROGRAM}'''\n"
+    text += "    def on_report(self, report, control):\n        return 1 / 0\n"
+    path = write("raises.py", text)
+    ended = run(
+        "try", f"{path}:Raises", "--on", "sim", "--for", "2s", "--report", str(tmp_path / "r.html")
+    )
+    assert ended.returncode == 0
+    assert ended.stderr.count("Traceback (most recent call last)") == 1
+    assert "return 1 / 0" in ended.stderr
+    assert "in the plane: a report of program `raises`" in ended.stderr
+
+
+def test_version_and_usage_exit_as_the_programs():
+    assert run("--version").returncode == 0
+    assert run("no-such-command").returncode == 2
+    assert "did you mean `reno`?" in run("try", "renoo").stderr
+
+
+@pytest.fixture
+def program():
+    """The program without Python in it, which `cargo test` built."""
+    built = os.environ.get("CARGO_TARGET_DIR", ROOT / "target")
+    path = os.path.join(built, "debug", "fairwater")
+    if not os.path.exists(path):
+        pytest.skip(f"there is no {path}; cargo build makes it")
+    return path
+
+
+def test_the_program_goes_on_in_python(program, tmp_path):
+    with_ours = {**os.environ, "PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"}
+    command = [program, "try", AIMD, "--on", "sim", "--for", "1s", "--json", "--quiet"]
+    command += ["--report", str(tmp_path / "report.html")]
+    ended = subprocess.run(command, env=with_ours, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout)["runs"][0]["name"] == AIMD
+
+
+def test_the_program_says_what_to_install_where_python_lacks_it(program, tmp_path):
+    (tmp_path / "python3").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "python3").chmod(0o755)
+    ended = subprocess.run(
+        [program, "try", AIMD], env={"PATH": str(tmp_path)}, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert ended.returncode == 2
+    assert "pip install" in ended.stderr
+    ended = subprocess.run(
+        [program, "try", AIMD], env={"PATH": "/nowhere"}, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert ended.returncode == 2
+    assert "`python3` cannot be run" in ended.stderr

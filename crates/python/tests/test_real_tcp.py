@@ -1,0 +1,214 @@
+"""Algorithms in Python on this machine's TCP: needs root and a kernel with BTF."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import fairwater
+import pytest
+from conftest import EXAMPLES, PROGRAM, run
+
+pytestmark = pytest.mark.usefixtures("privileged")
+
+sys.path.insert(0, str(EXAMPLES))
+
+from aimd import Aimd  # noqa: E402
+from newreno import NewReno  # noqa: E402
+
+
+class Transfer:
+    """A connection over the loopback that sends as long as it lasts, and counts."""
+
+    def __init__(self, congestion_control: str) -> None:
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.sender = socket.socket()
+        name = congestion_control.encode()
+        self.sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name)
+        self.sender.connect(listener.getsockname())
+        self.receiver, _ = listener.accept()
+        listener.close()
+        self.received = 0
+        self.threads = [threading.Thread(target=each) for each in (self._send, self._receive)]
+        for thread in self.threads:
+            thread.start()
+
+    def _send(self) -> None:
+        block = bytes(10_000)
+        with contextlib.suppress(OSError):
+            while True:
+                self.sender.sendall(block)
+                # Enough to see it move, and little enough to leave this machine to others.
+                time.sleep(0.001)
+
+    def _receive(self) -> None:
+        with contextlib.suppress(OSError):
+            while got := self.receiver.recv(1 << 16):
+                self.received += len(got)
+
+    def moves(self) -> bool:
+        """Whether anything arrives from now on, within a few seconds."""
+        before = self.received
+        return eventually(lambda: self.received > before + 50_000)
+
+    def close(self) -> None:
+        for end in (self.sender, self.receiver):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+        for thread in self.threads:
+            thread.join()
+        self.sender.close()
+        self.receiver.close()
+
+
+@contextlib.contextmanager
+def transfers(*names: str) -> Iterator[list[Transfer]]:
+    running = [Transfer(name) for name in names]
+    try:
+        yield running
+    finally:
+        for each in running:
+            each.close()
+
+
+def eventually(holds, seconds: float = 20) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if holds():
+            return True
+        time.sleep(0.02)
+    return holds()
+
+
+@contextlib.contextmanager
+def attached(*algorithms: str) -> Iterator[tuple[subprocess.Popen, list[str]]]:
+    """Run `fairwater attach`; yields the process, and the lines that it says."""
+    command = [sys.executable, "-m", "fairwater", "attach", *algorithms]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        lines: list[str] = []
+        assert process.stderr is not None
+        listener = threading.Thread(target=lines.extend, args=(process.stderr,))
+        listener.start()
+        try:
+            ready = eventually(lambda: any("Ctrl-C stops" in line for line in lines), 60)
+            assert ready, "".join(lines)
+            yield process, lines
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.wait()
+            listener.join()
+    assert process.returncode == 130, "".join(lines)
+
+
+@pytest.mark.parametrize("algorithm", [Aimd, NewReno])
+def test_an_example_controls_real_connections(algorithm):
+    reports = []
+
+    class Watched(algorithm):
+        name = "py_watched"
+
+        def on_report(self, report, control):
+            reports.append(report.cwnd)
+            super().on_report(report, control)
+
+    with fairwater.attach(Watched) as name:
+        assert name == "fw_py_watched"
+        with transfers(name) as [transfer]:
+            assert eventually(lambda: len(reports) > 20)
+            assert transfer.moves()
+    names = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
+    assert "fw_py_watched" not in names
+
+
+@pytest.mark.parametrize("example", ["aimd.py:Aimd", "newreno.py:NewReno"])
+def test_an_example_uses_an_emulated_link(example, tmp_path):
+    report = tmp_path / "report.html"
+    ended = run(
+        "try", str(EXAMPLES / example), "--on", "linux", "--link", "24mbit 20ms 1bdp",
+        "--for", "4s", "--bulk", "--tries", "1", "--report", str(report), "--json", "--quiet",
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    assert '"utilisation": 0.' in ended.stdout or '"utilisation": 1' in ended.stdout
+    assert "Traceback" not in ended.stderr
+
+
+def test_what_raises_gives_its_flow_up_and_the_connection_goes_on(capfd):
+    class Raises(Aimd):
+        name = "py_raises"
+
+        def on_report(self, report, control):
+            raise RuntimeError("on real TCP too")
+
+    attachment = fairwater.attach(Raises)
+    with attachment as name, transfers(name) as [transfer]:
+        assert eventually(lambda: attachment.notices)
+        assert transfer.moves()
+    said = capfd.readouterr().err
+    assert said.count("Traceback (most recent call last)") == 1
+    assert "RuntimeError: on real TCP too" in said
+    assert "goes on under Reno in the kernel" in said
+
+
+BLOCKS = f"""
+import time
+import fairwater
+
+class Blocks(fairwater.Algorithm):
+    '''Blocks for a second, once, when a flow has begun.'''
+    name = "py_blocks"
+    programs = '''{PROGRAM}'''
+    blocked = False
+
+    def new_flow(self, info, control):
+        with open(__file__ + ".log", "a") as log:
+            log.write("new flow\\n")
+
+    def on_report(self, report, control):
+        if not Blocks.blocked:
+            Blocks.blocked = True
+            time.sleep(1)
+        else:
+            with open(__file__ + ".log", "a") as log:
+                log.write("report\\n")
+"""
+
+
+def test_one_that_blocks_loses_its_flows_for_as_long_and_no_others(write):
+    path = write("blocks.py", BLOCKS)
+    log = Path(f"{path}.log")
+    aimd = f"{EXAMPLES / 'aimd.py'}:Aimd"
+    with (
+        attached(f"{path}:Blocks", aimd) as (_, lines),
+        transfers("fw_py_blocks", "fw_aimd") as (blocked, other),
+    ):
+        assert other.moves()
+        assert eventually(lambda: any("was silent too long" in line for line in lines))
+        assert blocked.moves()
+        # It has its flow back: the flow begins anew, and reports.
+        assert eventually(lambda: log.read_text().count("new flow") == 2)
+        assert eventually(lambda: "report" in log.read_text())
+        assert other.moves()
+    silent = [line for line in lines if "was silent too long" in line]
+    assert silent[0].count("1 flows"), silent
+
+
+def test_one_that_is_killed_leaves_its_flows_to_reno_and_no_others(write):
+    aimd = f"{EXAMPLES / 'aimd.py'}:Aimd"
+    with (
+        attached("reno", aimd) as (process, lines),
+        transfers("fw_aimd", "fw_reno") as (killed, other),
+    ):
+        assert killed.moves()
+        assert other.moves()
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        assert len(children) == 1
+        os.kill(int(children[0]), signal.SIGKILL)
+        assert eventually(lambda: any("The process of fw_aimd ended" in line for line in lines))
+        assert killed.moves()
+        assert other.moves()
