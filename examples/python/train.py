@@ -33,9 +33,7 @@ class Adapter(VecEnv):
 
     def __init__(self, envs: fairwater.gym.PathVectorEnv) -> None:
         self.envs = envs
-        super().__init__(
-            envs.num_envs, envs.single_observation_space, envs.single_action_space
-        )
+        super().__init__(envs.num_envs, envs.single_observation_space, envs.single_action_space)
         self.started = False
         self.actions = np.zeros((envs.num_envs, 1), np.float32)
 
@@ -74,9 +72,7 @@ class Adapter(VecEnv):
 
 def mean_reward(model: PPO, seed: int, episodes: int = 64) -> float:
     """The mean reward of a step under the policy's mean action, over paths not trained on."""
-    envs = gymnasium.make_vec(
-        fairwater.gym.ID, episodes, vectorization_mode="vector_entry_point"
-    )
+    envs = gymnasium.make_vec(fairwater.gym.ID, episodes, vectorization_mode="vector_entry_point")
     observations, _ = envs.reset(seed=seed)
     total = 0.0
     for _ in range(STEPS):
@@ -105,9 +101,7 @@ def main() -> None:
     options = parser.parse_args()
 
     torch.set_num_threads(1)
-    envs = gymnasium.make_vec(
-        fairwater.gym.ID, 16, vectorization_mode="vector_entry_point"
-    )
+    envs = gymnasium.make_vec(fairwater.gym.ID, 16, vectorization_mode="vector_entry_point")
     model = PPO(
         "MlpPolicy",
         Adapter(envs),

@@ -3,9 +3,10 @@
 import gc
 import sys
 
-import fairwater
 import pytest
 from conftest import PROGRAM, scenario
+
+import fairwater
 
 
 class Busy(fairwater.Algorithm):

@@ -2,9 +2,10 @@
 
 from typing import Annotated, Literal
 
-import fairwater
 import pytest
 from conftest import PROGRAM, scenario
+
+import fairwater
 
 
 class Tuned(fairwater.Algorithm):

@@ -11,16 +11,17 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import fairwater
 import pytest
 from conftest import EXAMPLES, PROGRAM, run
+
+import fairwater
 
 pytestmark = pytest.mark.usefixtures("privileged")
 
 sys.path.insert(0, str(EXAMPLES))
 
-from aimd import Aimd  # noqa: E402
-from newreno import NewReno  # noqa: E402
+from aimd import Aimd
+from newreno import NewReno
 
 
 class Transfer:

@@ -2,9 +2,10 @@
 
 import itertools
 
-import fairwater
 import pytest
 from conftest import PROGRAM, scenario
+
+import fairwater
 
 
 def flows_of(on_report, *, new_flow=None, programs=PROGRAM, **options):

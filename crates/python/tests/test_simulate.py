@@ -6,10 +6,11 @@ import sys
 import threading
 import time
 
-import fairwater
 import pyarrow as pa
 import pytest
 from conftest import EXAMPLES, PROGRAM, ROOT, scenario
+
+import fairwater
 
 GRID = """
     duration = "2s"

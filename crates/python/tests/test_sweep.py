@@ -119,11 +119,19 @@ def test_what_was_stopped_goes_on_where_it_was(scenario, tmp_path):
 
 def test_settings_and_a_seed_change_the_grid_as_the_command_does(scenario, tmp_path):
     out = tmp_path / "command"
-    arguments = ["run", str(scenario), "--out", str(out), "--seed", "7", "--set", "rate=9mbit", "-q"]
+    arguments = [
+        "run",
+        str(scenario),
+        "--out",
+        str(out),
+        "--seed",
+        "7",
+        "--set",
+        "rate=9mbit",
+        "-q",
+    ]
     subprocess.run([sys.executable, "-m", "fairwater", *arguments], check=True, capture_output=True)
-    folder = fairwater.sweep(
-        scenario, out=tmp_path / "here", seed=7, settings={"rate": "9mbit"}
-    )
+    folder = fairwater.sweep(scenario, out=tmp_path / "here", seed=7, settings={"rate": "9mbit"})
     assert files(folder) == files(out)
     assert len(list((folder / "points").iterdir())) == 2
 

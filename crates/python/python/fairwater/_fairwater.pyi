@@ -9,10 +9,17 @@ import numpy.typing as npt
 from typing_extensions import disjoint_base
 
 __all__ = [
+    "GYM_FEATURES",
+    "GYM_PROGRAM",
     "Attachment",
     "Control",
     "FlowInfo",
+    "Grid",
+    "GymEnvironment",
+    "GymFleet",
     "Report",
+    "ResultsFolder",
+    "Steering",
     "__version__",
     "command",
     "simulate",
@@ -204,9 +211,7 @@ class GymFleet:
     """The columns of `info`."""
 
     def __new__(cls, count: int, seed: int, **settings: Any) -> GymFleet: ...
-    def reset(
-        self, seeds: Sequence[int | None], observations: npt.NDArray[np.float32]
-    ) -> None: ...
+    def reset(self, seeds: Sequence[int | None], observations: npt.NDArray[np.float32]) -> None: ...
     def step(
         self,
         actions: npt.NDArray[np.float32],

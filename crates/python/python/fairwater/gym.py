@@ -135,9 +135,7 @@ else:
             observation = self._environment.reset(drawn)
             return observation, self._environment.info()
 
-        def step(
-            self, action: np.ndarray
-        ) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
             """Change cwnd by the action, and go on to the next report."""
             taken = float(np.asarray(action, np.float32).item())
             observation, reward, terminated, truncated = self._environment.step(taken)

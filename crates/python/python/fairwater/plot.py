@@ -144,8 +144,8 @@ METRICS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     ),
     "rtt": ("Median RTT, ms", _of_metric("flows", "rtt_us_p50", 1e-3, "mean")),
 }
-"""What `grid` shows, by name: a label, and what reads it off the tables for each point. Utilisation,
-queueing and loss are of the link that was used most."""
+"""What `grid` shows, by name: a label, and what reads it off the tables for each point.
+Utilisation, queueing and loss are of the link that was used most."""
 
 
 def grid(
@@ -192,7 +192,7 @@ def grid(
     for panel, name in zip(axes, metrics, strict=True):
         label, read = METRICS[name]
         values = read(tables)
-        for colour, kind in zip(_COLOURS, kinds):
+        for colour, kind in zip(_COLOURS, kinds, strict=False):
             chosen = points if lines is None else points[lines == kind]
             frame = pd.DataFrame(
                 {"at": chosen[f"${along}"].map(places), "value": values.reindex(chosen.index)}
