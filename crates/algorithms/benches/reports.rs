@@ -95,7 +95,7 @@ fn fields(plane: &Plane) -> Vec<u64> {
     program.program().variables[..program.report_len()]
         .iter()
         .map(|v| match v.name.as_str() {
-            "acked" => 144_800,
+            "acked" | "delivered" => 144_800,
             "before" | "ssthresh" => 100_000,
             "rtt_us" | "min_rtt_us" => 20_000,
             _ => 0,
@@ -139,7 +139,7 @@ fn trivial(bencher: divan::Bencher<'_, '_>) {
     reports(bencher, plane);
 }
 
-#[divan::bench(args = ["constant", "reno", "cubic"])]
+#[divan::bench(args = ["constant", "reno", "cubic", "ledbatpp", "sprout"])]
 fn algorithm(bencher: divan::Bencher<'_, '_>, spec: &str) {
     let mut plane = Plane::new("bench", SignalSet::ALL);
     let choice = fairwater_algorithms::by_spec(spec).unwrap();

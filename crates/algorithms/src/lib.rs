@@ -14,6 +14,7 @@ mod ledbatpp;
 mod registry;
 mod reno;
 mod spec;
+mod sprout;
 mod window;
 #[allow(
     dead_code,
@@ -32,4 +33,5 @@ pub use ledbatpp::{LedbatPp, LedbatPpConfig};
 pub use registry::{Choice, Entry, all, by_spec};
 pub use reno::{Reno, RenoConfig};
 pub use spec::{Parameter, SpecError};
+pub use sprout::{Sprout, SproutConfig};
 pub use window::{HyStart, Period, SlowStart};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fairwater_plane::{Algorithm, AlgorithmError, Programs};
 
 use crate::spec::{Parameter, Settings, SpecError, nearest};
-use crate::{bbr, constant, copa, cubic, dctcp, ledbatpp, reno};
+use crate::{bbr, constant, copa, cubic, dctcp, ledbatpp, reno, sprout};
 
 /// An algorithm that this crate has.
 #[derive(Debug, Clone, Copy)]
@@ -30,6 +30,7 @@ const ALL: &[Entry] = &[
     dctcp::ENTRY,
     ledbatpp::ENTRY,
     reno::ENTRY,
+    sprout::ENTRY,
 ];
 
 /// Every algorithm, by name.

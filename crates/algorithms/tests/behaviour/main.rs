@@ -16,4 +16,5 @@ mod reno;
 mod robust;
 mod slow_start;
 mod spec;
+mod sprout;
 mod support;

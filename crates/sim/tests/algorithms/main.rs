@@ -10,4 +10,5 @@ mod cubic;
 mod dctcp;
 mod ledbatpp;
 mod reno;
+mod sprout;
 mod support;
