@@ -100,7 +100,8 @@ def test_observations_are_the_callers_to_keep():
     first, _ = envs.reset(seed=1)
     copy = first.copy()
     second, *_ = envs.step(np.ones((2, 1), np.float32))
-    assert np.array_equal(first, copy) and not np.array_equal(first, second)
+    assert np.array_equal(first, copy)
+    assert not np.array_equal(first, second)
 
 
 def test_a_policy_that_fills_the_link_is_rewarded_for_it():
@@ -117,7 +118,7 @@ def test_a_policy_that_fills_the_link_is_rewarded_for_it():
 
 
 def test_what_is_wrong_is_named_with_its_range():
-    with pytest.raises(ValueError) as refused:
+    with pytest.raises(ValueError, match="rate") as refused:
         PathEnv(rate_mbit=(0, 5), loss=0.7, steps=0)
     for part in ("0.1 to 1000", "0 to 0.5", "1 to 1000000"):
         assert part in str(refused.value)
@@ -138,7 +139,9 @@ def test_what_is_wrong_is_named_with_its_range():
 def test_the_page_says_what_there_is():
     page = (ROOT / "docs/gym.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| \d \| `(\w+)` \| (\S+) to (\S+) \|", page, re.MULTILINE)
-    told = [(name, float(low.replace("−", "-")), float(high)) for name, low, high in rows]
+    told = [
+        (name, float(low.replace("\N{MINUS SIGN}", "-")), float(high)) for name, low, high in rows
+    ]
     assert told == [feature[:3] for feature in FEATURES]
 
 
@@ -177,3 +180,30 @@ def test_an_algorithm_observes_what_the_environment_does():
     # Slow start with the same first windows, and the same state in the end.
     assert np.allclose(here[:4], there[:4], atol=0.15), (here[:4], there[:4])
     assert np.allclose(here[60:100].mean(0), there[60:100].mean(0), atol=0.05)
+
+
+def test_the_policy_of_the_examples_fills_links_without_long_queues():
+    policy = ROOT / "examples/python/policy.py"
+    results = fairwater.simulate(
+        f"""
+        duration = "12s"
+        [sweep]
+        rate = ["5mbit", "20mbit"]
+        loss = ["0%", "1%"]
+        [dumbbell]
+        rate = "$rate"
+        rtt = "30ms"
+        buffer = "2bdp"
+        loss = "$loss"
+        [measure]
+        from = "3s"
+        [[flow]]
+        algorithm = "{policy}:Learned"
+        """
+    )
+    assert results.notices == []
+    there = results.edges[results.edges["edge"] == "bottleneck"]
+    assert len(there) == 4
+    assert (there["utilisation"] > 0.9).all(), there
+    # A queue of a third of the RTT; the buffer has room for two RTTs.
+    assert (there["queueing_us_p95"] < 10_000).all(), there

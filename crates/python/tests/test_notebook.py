@@ -41,7 +41,8 @@ def test_tables_and_plots_are_shown(outputs):
 
 def test_mistakes_are_shown_where_they_were_made(outputs):
     said = "".join(text for cell in outputs for text in texts(cell))
-    assert "Ack.bytes_aked" in said and "Ack.bytes_acked" in said
+    assert "Ack.bytes_aked" in said
+    assert "Ack.bytes_acked" in said
 
 
 def test_real_tcp_runs_or_says_what_it_needs(outputs):

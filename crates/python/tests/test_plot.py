@@ -2,11 +2,11 @@
 
 import pytest
 
-matplotlib = pytest.importorskip("matplotlib", reason="needs fairwater[plot]")
-matplotlib.use("Agg")
-
 import fairwater
 from fairwater import plot
+
+matplotlib = pytest.importorskip("matplotlib", reason="needs fairwater[plot]")
+matplotlib.use("Agg")
 
 ALONE = """\
 duration = "4s"

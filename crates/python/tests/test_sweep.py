@@ -52,8 +52,8 @@ def files(folder: Path) -> dict[str, bytes]:
     return found
 
 
-def by_command(scenario: Path, out: Path) -> Path:
-    command = [sys.executable, "-m", "fairwater", "run", str(scenario), "--out", str(out), "-q"]
+def by_command(scenario: Path, out: Path, *options: str) -> Path:
+    command = [sys.executable, "-m", "fairwater", "run", scenario, "--out", out, "-q", *options]
     subprocess.run(command, check=True, capture_output=True)
     return out
 
@@ -119,18 +119,7 @@ def test_what_was_stopped_goes_on_where_it_was(scenario, tmp_path):
 
 def test_settings_and_a_seed_change_the_grid_as_the_command_does(scenario, tmp_path):
     out = tmp_path / "command"
-    arguments = [
-        "run",
-        str(scenario),
-        "--out",
-        str(out),
-        "--seed",
-        "7",
-        "--set",
-        "rate=9mbit",
-        "-q",
-    ]
-    subprocess.run([sys.executable, "-m", "fairwater", *arguments], check=True, capture_output=True)
+    by_command(scenario, out, "--seed", "7", "--set", "rate=9mbit")
     folder = fairwater.sweep(scenario, out=tmp_path / "here", seed=7, settings={"rate": "9mbit"})
     assert files(folder) == files(out)
     assert len(list((folder / "points").iterdir())) == 2

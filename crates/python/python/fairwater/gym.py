@@ -163,6 +163,7 @@ else:
             self.single_action_space = _action_space()
             self.observation_space = batch_space(self.single_observation_space, num_envs)
             self.action_space = batch_space(self.single_action_space, num_envs)
+            self._shape = (num_envs, len(FEATURES))
             self._seeded = False
             self._fleet = GymFleet(num_envs, 0, **settings)
             self._everywhere = np.ones(num_envs, np.bool_)
@@ -188,7 +189,7 @@ else:
                 None if each is None else _simulation_seed(seeding.np_random(each)[0])
                 for each in seeds
             ]
-            observations = np.empty(self.observation_space.shape, np.float32)
+            observations = np.empty(self._shape, np.float32)
             self._fleet.reset(drawn, observations)
             return observations, self._info()
 
@@ -197,7 +198,7 @@ else:
         ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
             """Take an action in each."""
             count = self.num_envs
-            observations = np.empty(self.observation_space.shape, np.float32)
+            observations = np.empty(self._shape, np.float32)
             last = np.zeros_like(observations)
             rewards = np.empty(count)
             terminated = np.empty(count, np.bool_)

@@ -54,13 +54,14 @@ def series(results: Any, *, run: int = 0, flows: Sequence[str] | None = None) ->
     chosen = known if flows is None else list(flows)
     if unknown := [name for name in chosen if name not in known]:
         raise ValueError(f"there is no flow {', '.join(unknown)}; there are {', '.join(known)}")
+    figure: Figure
     figure, axes = _figure(4, 1, 8.0, 1.7, sharex=True)
     panels: list[tuple[Axes, str, str, float]] = [
         (axes[0], "throughput_bps", "Throughput\nMbit/s", 1e-6),
         (axes[1], "srtt_us", "Smoothed RTT\nms", 1e-3),
         (axes[2], "cwnd_bytes", "cwnd\nkB", 1e-3),
     ]
-    for colour, name in zip(itertools.cycle(_COLOURS), chosen):
+    for colour, name in zip(itertools.cycle(_COLOURS), chosen, strict=False):
         of_flow = samples[samples["flow"] == name]
         for panel, column, _, scale in panels:
             shown = _binned(of_flow, column) if column == "throughput_bps" else of_flow
@@ -91,36 +92,46 @@ def _binned(samples: pd.DataFrame, column: str) -> pd.DataFrame:
     """The means of so many samples in turn that there are at most `_BINS` and a rest."""
     width = max(len(samples) // _BINS, 1)
     bins = samples[["at_s", column]].reset_index(drop=True)
-    return bins.groupby(bins.index // width).agg({"at_s": "max", column: "mean"})
+    means: pd.DataFrame = bins.groupby(bins.index // width).agg({"at_s": "max", column: "mean"})
+    return means
 
 
 def _queue(tables: _Tables, run: int) -> tuple[pd.DataFrame, str]:
     """The queue in time of the edge that was used most, and its name."""
-    edges = _of_run(tables("edges"), run)
-    bottleneck = str(edges.loc[edges["utilisation"].idxmax(), "edge"])
+    edges = _of_run(tables("edges"), run).sort_values("utilisation")
+    bottleneck = str(edges["edge"].iloc[-1])
     samples = _of_run(tables("edge_series"), run)
-    return samples[samples["edge"] == bottleneck].fillna({"queueing_us": 0.0}), bottleneck
+    queue: pd.DataFrame = samples[samples["edge"] == bottleneck].fillna({"queueing_us": 0.0})
+    return queue, bottleneck
 
 
 def _of_metric(
     table: str, column: str, scale: float, how: str
 ) -> Callable[[_Tables], pd.Series[float]]:
     def read(tables: _Tables) -> pd.Series[float]:
-        rows = tables(table)
         if how == "busiest":
-            rows = rows.loc[rows.groupby("point")["utilisation"].idxmax()]
-            return rows.set_index("point")[column] * scale
-        grouped = rows.groupby("point")[column]
-        return (grouped.sum() if how == "sum" else grouped.mean()) * scale
+            values: pd.Series[float] = _busiest(tables)[column]
+        else:
+            grouped = tables(table).groupby("point")[column]
+            values = grouped.sum() if how == "sum" else grouped.mean()
+        scaled: pd.Series[float] = values * scale
+        return scaled
 
     return read
 
 
 def _loss(tables: _Tables) -> pd.Series[float]:
-    edges = tables("edges")
-    rows = edges.loc[edges.groupby("point")["utilisation"].idxmax()].set_index("point")
+    rows = _busiest(tables)
     gone = (rows["dropped"] + rows["lost"]).astype(float)
-    return 100.0 * gone / (gone + rows["packets"]).clip(lower=1.0)
+    share: pd.Series[float] = 100.0 * gone / (gone + rows["packets"]).clip(lower=1.0)
+    return share
+
+
+def _busiest(tables: _Tables) -> pd.DataFrame:
+    """By point: the edge that was used most."""
+    edges = tables("edges").sort_values("utilisation", kind="stable")
+    last: pd.DataFrame = edges.drop_duplicates("point", keep="last").set_index("point").sort_index()
+    return last
 
 
 METRICS: dict[str, tuple[str, Callable[[Any], Any]]] = {
@@ -188,6 +199,7 @@ def grid(
             f"there are {len(kinds)} lines, for {', '.join(others)}: choose a variable by `by`"
         )
     places = {value: at for at, value in enumerate(dict.fromkeys(points[f"${along}"]))}
+    figure: Figure
     figure, axes = _figure(1, len(metrics), 3.6 * len(metrics), 3.2, sharex=False)
     for panel, name in zip(axes, metrics, strict=True):
         label, read = METRICS[name]
@@ -239,7 +251,8 @@ class _Tables:
 def _of_run(table: pd.DataFrame, run: int) -> pd.DataFrame:
     if table.empty:
         return table
-    return table[table["point"] == run]
+    chosen: pd.DataFrame = table[table["point"] == run]
+    return chosen
 
 
 def _figure(rows: int, columns: int, width: float, height: float, *, sharex: bool) -> Any:
