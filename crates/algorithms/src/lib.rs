@@ -24,7 +24,7 @@ mod windowed;
 #[cfg(test)]
 mod windowed_tests;
 
-pub use bbr::{Bbr, BbrConfig};
+pub use bbr::{Bbr, Bbr3, Bbr3Config, BbrConfig};
 pub use constant::{Constant, ConstantConfig};
 pub use copa::{Copa, CopaConfig, CopaMode};
 pub use cubic::{Cubic, CubicConfig};

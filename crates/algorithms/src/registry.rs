@@ -24,6 +24,7 @@ pub struct Entry {
 /// By name.
 const ALL: &[Entry] = &[
     bbr::v1::ENTRY,
+    bbr::v3::ENTRY,
     constant::ENTRY,
     copa::ENTRY,
     cubic::ENTRY,

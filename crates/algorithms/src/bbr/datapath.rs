@@ -4,8 +4,7 @@ use fairwater_plane::{
     AlgorithmError, Control, Field, FlowInfo, ProgramHandle, Programs, Report, Var,
 };
 
-use super::program::{Shape, Version};
-use crate::window::Period;
+use super::program::Shape;
 
 /// The handles.
 #[derive(Debug, Clone, Copy)]
@@ -18,7 +17,7 @@ pub(super) struct Datapath {
     idled: Field,
     low_reached: Field,
     mss: Var,
-    round_start: Var,
+    pub(super) round_start: Var,
     rtt_known: Var,
     last_cwnd: Var,
     bw: Var,
@@ -52,15 +51,14 @@ pub(super) struct Reading {
 }
 
 impl Datapath {
-    /// Compiles the program of this version.
+    /// Compiles the program in this shape.
     pub(super) fn load(
         programs: &mut Programs,
         name: &str,
-        version: Version,
-        period: Period,
+        shape: Shape,
     ) -> Result<(Self, ProgramHandle), AlgorithmError> {
-        period.check()?;
-        let p = programs.add(name, &Shape { version, period }.source())?;
+        shape.period.check()?;
+        let p = programs.add(name, &shape.source())?;
         let datapath = Self {
             rounds: p.field("rounds")?,
             sampled: p.field("sampled")?,

@@ -8,5 +8,7 @@ mod model;
 mod probe_rtt;
 mod program;
 pub(crate) mod v1;
+pub(crate) mod v3;
 
 pub use v1::{Bbr, BbrConfig};
+pub use v3::{Bbr3, Bbr3Config};

@@ -16,6 +16,8 @@ use crate::window::Period;
 pub(super) struct Shape {
     /// Which version's rules.
     pub(super) version: Version,
+    /// Whether ECN marks count as losses do.
+    pub(super) ecn: bool,
     /// How often the program reports when nothing urgent happens.
     pub(super) period: Period,
 }
@@ -24,7 +26,6 @@ pub(super) struct Shape {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Version {
     One,
-    #[allow(dead_code, reason = "BBR v3 is not here yet")]
     Three,
 }
 
@@ -63,6 +64,7 @@ impl Shape {
             .replace("@bw@", if one { "bw" } else { "(min bw bw_limit)" })
             .replace("@open@", if one { "(!= mode 1)" } else { "true" })
             .replace("@undone@", if one { "" } else { "(:= Report.undone true)" })
+            .replace("@marks@", if self.ecn { MARKS } else { "0" })
             .replace("@due@", &due)
     }
 }
@@ -121,29 +123,31 @@ const DEFINE_ONE: &str = "  \
   (lost_at 0)
 ";
 
+const MARKS: &str = "(* mss Ack.ecn_packets)";
+
 const DEFINE_THREE: &str = "  \
+  (volatile Report.latest 0)         # the greatest delivery rate, whatever limited it
   (volatile Report.extra_acked 0)    # more than the model's bandwidth explains
-  (volatile Report.delivered 0)      # the most within a round trip
-  (volatile Report.lost 0)
+  (volatile Report.delivered 0)      # the most in a round trip that ended
+  (volatile Report.lost 0)           # lost, or marked with ECN CE
   (volatile Report.losses 0)         # ACKs that told of losses
-  (volatile Report.marked 0)         # packets that met ECN's CE
-  (volatile Report.flight 0)         # the most in flight
   (volatile Report.limited false)    # cwnd held the flow back
   (volatile Report.undone false)     # the datapath took the last reduction back
-  (volatile Report.excess false)     # too much was lost while probing
-  (Report.excess_flight 0)           # what was in flight a round trip before that
+  (volatile Report.high_reached false)  # in flight rose to `high`
+  (volatile Report.excess false)     # more than 2 % were lost while probing
+  (Report.flight_before 0)           # the most in flight in the last round trip
   # Set by the plane:
   (bw_limit +infinity)               # bw_shortterm
   (ceiling +infinity)                # of cwnd
   (extra_acked 0)
-  (spare 0)                          # on top of the target, while probing
-  (probing false)                    # reports at once when more than 2 % are lost
+  (spare 0)                          # on top of the target
+  (high 0)                           # reports when as much is in flight; 0 is never
+  (probing false)                    # reports when more than 2 % and two packets are lost
   # Kept by the program:
   (extra_since 0)
   (extra_delivered 0)
   (expected 0)
-  (flight_before 0)                  # the most in flight in the last round trip
-  (flight_now 0)                     # and in this one
+  (flight_now 0)                     # the most in flight in this round trip
   (round_delivered 0)
 ";
 
@@ -159,7 +163,7 @@ const FOLD: &str = "
   (:= delivered (min (+ Ack.bytes_acked Ack.bytes_misordered)
                      (- (max last_cwnd last_flight) (+ Flow.bytes_in_flight lost_now))))
   (:= flight (+ Flow.bytes_in_flight (+ delivered lost_now)))
-  (:= round_lost (+ round_lost lost_now))
+  (:= round_lost (+ round_lost (+ lost_now @marks@)))
   (:= sample (if (> Flow.rate_outgoing 0) (min Flow.rate_incoming Flow.rate_outgoing)
                                           Flow.rate_incoming))
   (:= app_limited (&& app_was_limited (<= Ack.now (+ app_limited_at Flow.rtt_sample_us))))
@@ -315,25 +319,28 @@ const LOW: &str = "
   (report))
 ";
 
-/// What is lost in a round trip was in flight a round trip ago.
+/// What is lost in a round trip was in flight a round trip ago. Two packets more than 2 % of it are
+/// excess: of a hundred packets at a loss of 1 %, three are lost one time in twelve.
 const EXCESS: &str = "
 (when true
   (:= flight_now (max flight_now flight))
   (:= round_delivered (+ round_delivered delivered))
-  (:= Report.lost (+ Report.lost lost_now))
+  (when (> delivered 0) (:= Report.latest (max Report.latest sample)))
+  (:= Report.lost (+ Report.lost (+ lost_now @marks@)))
   (:= Report.losses (+ Report.losses (if (> lost_now 0) 1 0)))
-  (:= Report.marked (+ Report.marked Ack.ecn_packets))
-  (:= Report.flight (max Report.flight flight))
   (:= Report.limited (|| Report.limited (> (+ flight mss) last_cwnd))))
-(when (&& probing (> (* 50 round_lost) (max flight_before flight)))
+(when (&& probing (> round_lost (+ (* 2 mss) (/ Report.flight_before 50))))
   (:= probing false)
   (:= Report.excess true)
-  (:= Report.excess_flight (max flight_before flight))
+  (report))
+(when (&& (> high 0) (>= Flow.bytes_in_flight high))
+  (:= high 0)
+  (:= Report.high_reached true)
   (report))
 (when ended
-  (:= flight_before flight_now)
-  (:= flight_now Flow.bytes_in_flight)
   (:= Report.delivered (max Report.delivered round_delivered))
+  (:= Report.flight_before flight_now)
+  (:= flight_now Flow.bytes_in_flight)
   (:= round_delivered 0)
   (:= round_lost 0))
 ";

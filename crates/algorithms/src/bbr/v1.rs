@@ -6,7 +6,7 @@ use fairwater_plane::{Algorithm, AlgorithmError, Control, Flow, FlowInfo, Progra
 use super::datapath::{Datapath, Reading};
 use super::model::{MinRtt, Plateau};
 use super::probe_rtt::ProbeRtt;
-use super::program::Version;
+use super::program::{Shape, Version};
 use crate::draws::Draws;
 use crate::registry::{Entry, builder};
 use crate::spec::{Parameter, Settings};
@@ -140,7 +140,12 @@ impl Bbr {
     /// [`AlgorithmError::OutOfRange`] for a number of the configuration out of its range.
     pub fn new(programs: &mut Programs, config: BbrConfig) -> Result<Self, AlgorithmError> {
         config.check()?;
-        let (datapath, p) = Datapath::load(programs, "bbr", Version::One, config.report)?;
+        let shape = Shape {
+            version: Version::One,
+            ecn: false,
+            period: config.report,
+        };
+        let (datapath, p) = Datapath::load(programs, "bbr", shape)?;
         Ok(Self {
             datapath,
             cycling: p.variable("cycling")?,

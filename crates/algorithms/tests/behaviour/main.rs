@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod bbr;
+mod bbr3;
 mod constant;
 mod copa;
 mod cubic;

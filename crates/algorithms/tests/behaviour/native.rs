@@ -9,8 +9,9 @@ use proptest::array::uniform15;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-const SPECS: [&str; 8] = [
+const SPECS: [&str; 9] = [
     "bbr",
+    "bbr3",
     "constant:cwnd=10",
     "reno",
     "reno:slow_start=plane",
