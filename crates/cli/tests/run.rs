@@ -47,8 +47,9 @@ fn results(dir: &Path) -> Vec<(String, Vec<u8>)> {
 #[test]
 fn each_example_runs() {
     let dir = tempfile::tempdir().unwrap();
-    let short: [(&str, &[&str]); 6] = [
+    let short: [(&str, &[&str]); 7] = [
         ("dumbbell.toml", &["--set", "duration=1s"]),
+        ("drop.toml", &["--set", "duration=1s", "--set", "seeds=1"]),
         (
             "incast.toml",
             &[

@@ -12,4 +12,5 @@ mod dctcp;
 mod ledbatpp;
 mod reno;
 mod sprout;
+mod slow_start;
 mod support;
