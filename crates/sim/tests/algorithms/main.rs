@@ -11,6 +11,6 @@ mod cubic;
 mod dctcp;
 mod ledbatpp;
 mod reno;
-mod sprout;
 mod slow_start;
+mod sprout;
 mod support;
