@@ -9,6 +9,8 @@ NS3_PARTS := ns3-core ns3-network ns3-internet ns3-point-to-point ns3-applicatio
 NS3_PROGRAM := $(TARGET_DIR)/release/ns3-bottleneck
 VENV := $(TARGET_DIR)/venv
 PYTHON := $(VENV)/bin/python
+PIP_INSTALL = CARGO_TARGET_DIR=$(abspath $(TARGET_DIR)) PATH="$(abspath $(VENV))/bin:$$PATH" \
+	$(PYTHON) -m pip install --quiet --no-build-isolation --no-deps --force-reinstall .
 PYTHON_FILES := crates/python/python crates/python/tests examples/python bench/python
 BENCHMARKS := ack-cost loopback fidelity agent-cpu
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
@@ -50,8 +52,7 @@ test-python: python ## check the Python package and its types, and run its tests
 	PYTHONDONTWRITEBYTECODE=1 $(PYTHON_AS_ROOT) $(PYTHON) -m pytest -q -p no:cacheprovider crates/python/tests
 
 python: $(VENV)/ready ## build the Python package for tests into a virtual environment, target/venv
-	CARGO_TARGET_DIR=$(abspath $(TARGET_DIR)) MATURIN_PEP517_ARGS="--profile dev" \
-		$(PYTHON) -m pip install --quiet --no-build-isolation --no-deps --force-reinstall .
+	MATURIN_PEP517_ARGS="--profile dev" $(PIP_INSTALL)
 
 $(VENV)/ready: crates/python/requirements.txt | setup
 	python3 -m venv $(VENV)
@@ -86,8 +87,7 @@ bench-datapath: setup ## the datapath library against libccp, the plane in user 
 	for name in datapath plane-rate round-trip plane-cpu; do $(TARGET_DIR)/release/fairwater-bench $$name || exit 1; done
 
 bench-python: $(VENV)/ready ## how fast reports go through an algorithm in Python, and what memory ten million take
-	CARGO_TARGET_DIR=$(abspath $(TARGET_DIR)) \
-		$(PYTHON) -m pip install --quiet --no-build-isolation --no-deps --force-reinstall .
+	$(PIP_INSTALL)
 	$(PYTHON) bench/python/reports.py
 
 bench-sim: setup ## the simulator's speed and memory, beside ns-3, which it installs
