@@ -139,7 +139,7 @@ fn trivial(bencher: divan::Bencher<'_, '_>) {
     reports(bencher, plane);
 }
 
-#[divan::bench(args = ["constant", "reno", "cubic", "ledbatpp", "sprout"])]
+#[divan::bench(args = ["constant", "reno", "cubic", "ledbatpp", "sprout", "vivace"])]
 fn algorithm(bencher: divan::Bencher<'_, '_>, spec: &str) {
     let mut plane = Plane::new("bench", SignalSet::ALL);
     let choice = fairwater_algorithms::by_spec(spec).unwrap();

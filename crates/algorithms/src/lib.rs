@@ -15,6 +15,7 @@ mod registry;
 mod reno;
 mod spec;
 mod sprout;
+mod vivace;
 mod window;
 #[allow(
     dead_code,
@@ -34,4 +35,5 @@ pub use registry::{Choice, Entry, all, by_spec};
 pub use reno::{Reno, RenoConfig};
 pub use spec::{Parameter, SpecError};
 pub use sprout::{Sprout, SproutConfig};
+pub use vivace::{Vivace, VivaceConfig};
 pub use window::{HyStart, Period, SlowStart};

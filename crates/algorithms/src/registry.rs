@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fairwater_plane::{Algorithm, AlgorithmError, Programs};
 
 use crate::spec::{Parameter, Settings, SpecError, nearest};
-use crate::{bbr, constant, copa, cubic, dctcp, ledbatpp, reno, sprout};
+use crate::{bbr, constant, copa, cubic, dctcp, ledbatpp, reno, sprout, vivace};
 
 /// An algorithm that this crate has.
 #[derive(Debug, Clone, Copy)]
@@ -32,6 +32,7 @@ const ALL: &[Entry] = &[
     ledbatpp::ENTRY,
     reno::ENTRY,
     sprout::ENTRY,
+    vivace::ENTRY,
 ];
 
 /// Every algorithm, by name.

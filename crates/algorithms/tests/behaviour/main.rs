@@ -19,3 +19,4 @@ mod slow_start;
 mod spec;
 mod sprout;
 mod support;
+mod vivace;

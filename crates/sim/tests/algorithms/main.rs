@@ -14,3 +14,4 @@ mod reno;
 mod slow_start;
 mod sprout;
 mod support;
+mod vivace;

@@ -1,0 +1,241 @@
+//! Gradient ascent on the utility (NSDI '18 §4): which rates to try, and where to go by what they
+//! were worth. Rates are in Mbit/s here, as the paper's constants have them.
+
+use super::interval::Worth;
+
+/// ω₀: the first bound of a step, in parts of the rate.
+const BOUNDARY: f64 = 0.05;
+/// δ: how much wider the bound becomes each time that a step meets it.
+const WIDENING: f64 = 0.1;
+/// θ₀: Mbit/s of step for a gradient of one utility per Mbit/s.
+const CONVERSION: f64 = 1.0;
+/// No rate is below two small segments a second.
+pub(super) const LEAST_MBIT: f64 = 0.01;
+/// No rate is above what a datapath accepts, 2⁴⁰ bytes/s, with room for a probe.
+pub(super) const MOST_MBIT: f64 = 8e6;
+
+/// How many trials of the same rates are waited for until their difference is beyond chance.
+const MOST_TRIALS: u32 = 8;
+
+/// Where one flow stands.
+#[derive(Debug, Clone)]
+pub(super) struct Ascent {
+    rate: f64,
+    /// ε.
+    probe: f64,
+    stage: Stage,
+    random: u64,
+}
+
+/// At the beginning of a climb.
+const PROBING: Stage = Stage::Probing(
+    Streak {
+        upwards: false,
+        steps: 0,
+        widened: 0,
+    },
+    Evidence {
+        trials: 0,
+        higher: Sum::NONE,
+        lower: Sum::NONE,
+    },
+);
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Stage {
+    /// Doubling as long as the utility rises; what the rate before was worth.
+    Starting(Worth),
+    /// Two rates are tried.
+    Probing(Streak, Evidence),
+}
+
+/// The steps in one direction.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct Streak {
+    upwards: bool,
+    /// τ: how many steps in this direction.
+    steps: u32,
+    /// k: how many times the bound was widened.
+    widened: u32,
+}
+
+/// What trials of the same rates have shown: sums over intervals.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct Evidence {
+    trials: u32,
+    higher: Sum,
+    lower: Sum,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct Sum {
+    intervals: f64,
+    utility: f64,
+    variance: f64,
+}
+
+impl Sum {
+    const NONE: Self = Self {
+        intervals: 0.0,
+        utility: 0.0,
+        variance: 0.0,
+    };
+
+    fn add(&mut self, worth: &Worth) {
+        self.intervals += 1.0;
+        self.utility += worth.utility;
+        self.variance += worth.variance;
+    }
+
+    /// The mean, and its variance.
+    fn mean(&self) -> (f64, f64) {
+        let n = self.intervals.max(1.0);
+        (self.utility / n, self.variance / (n * n))
+    }
+}
+
+/// The rates to try next, one an interval, and the rate to go on with until the outcome is known.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Trial {
+    pub(super) rates: Vec<f64>,
+    pub(super) after: f64,
+}
+
+impl Ascent {
+    /// From this rate on, with probes that far from the rate, in parts of it.
+    pub(super) fn new(rate: f64, probe: f64, seed: u64) -> Self {
+        Self {
+            rate: rate.clamp(LEAST_MBIT, MOST_MBIT),
+            probe,
+            // Nothing is worth nothing.
+            stage: Stage::Starting(Worth::default()),
+            random: seed | 1,
+        }
+    }
+
+    pub(super) fn rate(&self) -> f64 {
+        self.rate
+    }
+
+    /// What to try next. Pairs are tried forwards and then backwards, so that a path which changes
+    /// steadily favours neither rate; which comes first is drawn (NSDI '18 §4), so that flows do
+    /// not probe in step.
+    pub(super) fn trial(&mut self) -> Trial {
+        let rates = match self.stage {
+            Stage::Starting(_) => vec![self.rate],
+            Stage::Probing(..) => {
+                let sign = if self.draw() { self.probe } else { -self.probe };
+                [sign, -sign, -sign, sign]
+                    .map(|part| self.rate * (1.0 + part))
+                    .to_vec()
+            }
+        };
+        Trial {
+            rates,
+            after: self.rate,
+        }
+    }
+
+    /// What the rates of a trial were worth, an interval each.
+    pub(super) fn learn(&mut self, trial: &Trial, worths: &[Worth]) {
+        match self.stage {
+            Stage::Starting(before) => {
+                let Some(&worth) = worths.first() else {
+                    return;
+                };
+                let doubt = (before.variance + worth.variance).sqrt();
+                if worth.utility + doubt > before.utility {
+                    self.stage = Stage::Starting(worth);
+                    self.go(2.0 * self.rate);
+                } else {
+                    self.stage = PROBING;
+                    self.go(self.rate / 2.0);
+                }
+            }
+            Stage::Probing(streak, mut evidence) => {
+                evidence.trials += 1;
+                for (rate, worth) in trial.rates.iter().zip(worths) {
+                    if *rate > trial.after {
+                        evidence.higher.add(worth);
+                    } else {
+                        evidence.lower.add(worth);
+                    }
+                }
+                self.weigh(streak, evidence);
+            }
+        }
+    }
+
+    /// Steps, unless the difference may be a chance of losses: then the trial is done again.
+    fn weigh(&mut self, streak: Streak, evidence: Evidence) {
+        let (higher, lower) = (evidence.higher.mean(), evidence.lower.mean());
+        let difference = higher.0 - lower.0;
+        let doubt = (higher.1 + lower.1).sqrt();
+        if difference.abs() < doubt && evidence.trials < MOST_TRIALS {
+            self.stage = Stage::Probing(streak, evidence);
+        } else {
+            self.step(streak, difference / (2.0 * self.probe * self.rate));
+        }
+    }
+
+    /// A retransmission timeout: nothing of what was out is known to have arrived.
+    pub(super) fn time_out(&mut self) {
+        self.stage = PROBING;
+        self.go(self.rate / 2.0);
+    }
+
+    /// NSDI '18 §4: the step is the gradient times the confidence, within a bound that
+    /// grows as long as it holds the steps back.
+    fn step(&mut self, before: Streak, gradient: f64) {
+        self.stage = Stage::Probing(before, Evidence::default());
+        if gradient == 0.0 || !gradient.is_finite() {
+            return;
+        }
+        let upwards = gradient > 0.0;
+        let mut streak = if upwards == before.upwards {
+            before
+        } else {
+            Streak::default()
+        };
+        streak.upwards = upwards;
+        streak.steps = streak.steps.saturating_add(1);
+        let wanted = CONVERSION * confidence(streak.steps) * gradient.abs() / self.rate;
+        let bound = BOUNDARY + WIDENING * f64::from(streak.widened);
+        let part = if wanted > bound {
+            streak.widened = streak.widened.saturating_add(1);
+            bound
+        } else {
+            let needed = libm::ceil((wanted - BOUNDARY) / WIDENING).max(0.0);
+            streak.widened = needed as u32;
+            wanted
+        };
+        let part = part.min(MOST_STEP);
+        self.stage = Stage::Probing(streak, Evidence::default());
+        self.go(self.rate * if upwards { 1.0 + part } else { 1.0 - part });
+    }
+
+    fn go(&mut self, rate: f64) {
+        self.rate = rate.clamp(LEAST_MBIT, MOST_MBIT);
+    }
+
+    /// xorshift64 (Marsaglia, 2003).
+    fn draw(&mut self) -> bool {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random & (1 << 32) != 0
+    }
+}
+
+/// No step is more than half of the rate, whichever way.
+const MOST_STEP: f64 = 0.5;
+
+/// m(τ), the confidence amplifier (NSDI '18 §4).
+fn confidence(steps: u32) -> f64 {
+    let steps = f64::from(steps);
+    if steps <= 3.0 {
+        steps
+    } else {
+        2.0 * steps - 3.0
+    }
+}

@@ -1,0 +1,120 @@
+//! What one monitor interval tells, and what it was worth.
+
+/// A monitor interval's measurements.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Measured {
+    /// Bytes of what was sent in it that arrived.
+    pub(super) delivered: f64,
+    /// Bytes of it that were lost.
+    pub(super) lost: f64,
+    /// Bytes a packet.
+    pub(super) mss: f64,
+    /// ACKs for it.
+    pub(super) acks: u64,
+    /// ACKs for it at which the application had nothing more to send.
+    pub(super) idle: u64,
+    /// How fast the RTT grew while it was sent.
+    pub(super) rtt_slope: Slope,
+}
+
+/// Sums over the RTT samples y of what was sent at x, µs, as the program counts them.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Sums {
+    pub(super) n: u64,
+    pub(super) x: u64,
+    pub(super) y: u64,
+    pub(super) xx: u64,
+    pub(super) xy: u64,
+    pub(super) yy: u64,
+}
+
+/// A slope by least squares, without a unit.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Slope {
+    pub(super) value: f64,
+    /// Of the estimate, by how far the samples are from the line.
+    pub(super) variance: f64,
+}
+
+impl Sums {
+    /// The regression by which Vivace takes d(RTT)/dt (NSDI '18 §3); none of fewer than three.
+    pub(super) fn slope(&self) -> Slope {
+        if self.n < 3 {
+            return Slope::default();
+        }
+        let [n, x, y, xx, xy, yy] =
+            [self.n, self.x, self.y, self.xx, self.xy, self.yy].map(i128::from);
+        // Exact, as differences of what may be large and nearly the same.
+        let of = |product: i128, a: i128, b: i128| {
+            (n.saturating_mul(product)
+                .saturating_sub(a.saturating_mul(b))) as f64
+        };
+        let (spread, common, height) = (of(xx, x, x), of(xy, x, y), of(yy, y, y));
+        if spread <= 0.0 {
+            return Slope::default();
+        }
+        let value = common / spread;
+        let apart = (height - common * value).max(0.0);
+        Slope {
+            value,
+            variance: apart / ((n - 2) as f64 * spread),
+        }
+    }
+}
+
+/// The utility function (NSDI '18 §3): x^0.9 − b·x·d(RTT)/dt − c·x·L, x in Mbit/s.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Utility {
+    /// b.
+    pub(super) latency: f64,
+    /// c.
+    pub(super) loss: f64,
+    /// Smaller RTT gradients are taken for noise, as are those within the regression's error.
+    pub(super) filter: f64,
+}
+
+/// The throughput's exponent, t.
+const EXPONENT: f64 = 0.9;
+
+impl Utility {
+    /// Of an interval that was sent at this rate, Mbit/s.
+    pub(super) fn of(&self, rate: f64, measured: &Measured) -> Worth {
+        // A queue that drains is no merit: the rate would be reduced as long as it does.
+        let slope = measured.rtt_slope;
+        let noise = self.filter.max(slope.variance.sqrt());
+        let grows = slope.value > 0.0 && slope.value >= noise;
+        let gradient = if grows { slope } else { Slope::default() };
+        let sent = measured.delivered + measured.lost;
+        let loss = if sent > 0.0 {
+            measured.lost / sent
+        } else {
+            0.0
+        };
+        let packets = (sent / measured.mss).max(1.0);
+        let (by_latency, by_loss) = (self.latency * rate, self.loss * rate);
+        Worth {
+            utility: libm::pow(rate, EXPONENT) - by_latency * gradient.value - by_loss * loss,
+            variance: by_latency * by_latency * gradient.variance
+                + by_loss * by_loss * loss * (1.0 - loss) / packets,
+        }
+    }
+}
+
+/// The utility of an interval, as it was measured.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Worth {
+    pub(super) utility: f64,
+    /// Of the utility: by chance each packet is lost with one probability, and each RTT sample is
+    /// off the line.
+    pub(super) variance: f64,
+}
+
+impl Measured {
+    /// Whether something other than the rate held the flow back, so that the interval says nothing
+    /// of the path: the application, or the receiver's window.
+    pub(super) fn is_limited(&self, rate: f64, length_us: u64) -> bool {
+        let sent = self.delivered * 8.0 / length_us.max(1) as f64;
+        let part = if 2 * self.idle > self.acks { 0.9 } else { 0.6 };
+        self.lost == 0.0 && sent < part * rate
+    }
+}

@@ -1,0 +1,346 @@
+//! PCC Vivace: Dong et al., "PCC Vivace: Online-Learning Congestion Control", NSDI '18.
+
+mod ascent;
+mod interval;
+mod program;
+
+use std::net::SocketAddr;
+
+use fairwater_plane::{
+    Algorithm, AlgorithmError, Control, Field, Flow, FlowInfo, Programs, Report, Var,
+};
+
+use crate::registry::{Entry, builder};
+use crate::spec::{Parameter, Settings};
+use ascent::{Ascent, Trial};
+use interval::{Measured, Sums, Utility, Worth};
+use program::MOST_INTERVALS;
+
+/// How a [`Vivace`] behaves.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct VivaceConfig {
+    /// b, what the growth of the RTT costs, from 0 to 10,000: 0 is the paper's Vivace-Loss.
+    pub latency: f64,
+    /// c, what losses cost, from 0 to 1,000.
+    pub loss: f64,
+    /// ε, how far from the rate the probes are, in parts of it, from 0.005 to 0.25.
+    pub probe: f64,
+    /// RTT gradients below this are taken for noise, from 0 to 0.5, without a unit.
+    pub filter: f64,
+}
+
+impl Default for VivaceConfig {
+    fn default() -> Self {
+        Self {
+            latency: 900.0,
+            loss: 11.35,
+            probe: 0.05,
+            filter: 0.01,
+        }
+    }
+}
+
+/// How the algorithm is known by name.
+pub(crate) const ENTRY: Entry = Entry {
+    name: "vivace",
+    summary: "PCC Vivace, which learns its rate by trial (Dong et al., NSDI '18)",
+    parameters: PARAMETERS,
+    parse: |settings| builder(VivaceConfig::from_settings(settings), Vivace::new),
+};
+
+const PARAMETERS: &[Parameter] = &[
+    Parameter {
+        key: "latency",
+        range: "a number from 0 to 10000",
+        default: "900",
+        meaning: "b, what the growth of the RTT costs",
+    },
+    Parameter {
+        key: "loss",
+        range: "a number from 0 to 1000",
+        default: "11.35",
+        meaning: "c, what losses cost",
+    },
+    Parameter {
+        key: "probe",
+        range: "a number from 0.005 to 0.25",
+        default: "0.05",
+        meaning: "how far from the rate the probes are, in parts of it",
+    },
+    Parameter {
+        key: "filter",
+        range: "a number from 0 to 0.5",
+        default: "0.01",
+        meaning: "the RTT gradient below which it is taken for noise",
+    },
+];
+
+/// A name, its range, and how to reach it.
+type Bound = (
+    &'static str,
+    std::ops::RangeInclusive<f64>,
+    fn(&mut VivaceConfig) -> &mut f64,
+);
+
+impl VivaceConfig {
+    const BOUNDS: [Bound; 4] = [
+        ("latency", 0.0..=10_000.0, |c| &mut c.latency),
+        ("loss", 0.0..=1_000.0, |c| &mut c.loss),
+        ("probe", 0.005..=0.25, |c| &mut c.probe),
+        ("filter", 0.0..=0.5, |c| &mut c.filter),
+    ];
+
+    fn from_settings(settings: &mut Settings<'_>) -> Self {
+        let mut config = Self::default();
+        for (key, range, field) in Self::BOUNDS {
+            if let Some(value) = settings.decimal(key, range) {
+                *field(&mut config) = value;
+            }
+        }
+        config
+    }
+
+    fn check(mut self) -> Result<(), AlgorithmError> {
+        for (parameter, range, field) in Self::BOUNDS {
+            let value = *field(&mut self);
+            if !range.contains(&value) {
+                return Err(AlgorithmError::OutOfRange {
+                    parameter,
+                    value: value.to_string(),
+                    range: format!("from {} to {}", range.start(), range.end()),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// PCC Vivace. The program sends at the rates it is given and measures; the plane weighs what each
+/// was worth and climbs.
+#[derive(Debug)]
+pub struct Vivace {
+    config: VivaceConfig,
+    handles: Handles,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Handles {
+    plan: Field,
+    index: Field,
+    delivered: Field,
+    lost: Field,
+    acks: Field,
+    idle: Field,
+    sum_x: Field,
+    sum_y: Field,
+    sum_xx: Field,
+    sum_xy: Field,
+    sum_yy: Field,
+    timeout: Field,
+    rtt_us: Field,
+    mss: Var,
+    fresh: Var,
+    number: Var,
+    length_us: Var,
+    count: Var,
+    rates: [Var; MOST_INTERVALS],
+    rate_after: Var,
+}
+
+impl Vivace {
+    /// Compiles the program.
+    ///
+    /// # Errors
+    /// [`AlgorithmError::OutOfRange`] for a parameter out of its range.
+    pub fn new(programs: &mut Programs, config: VivaceConfig) -> Result<Self, AlgorithmError> {
+        config.check()?;
+        let p = programs.add("vivace", program::PROGRAM)?;
+        let handles = Handles {
+            plan: p.field("plan")?,
+            index: p.field("index")?,
+            delivered: p.field("delivered")?,
+            lost: p.field("lost")?,
+            acks: p.field("acks")?,
+            idle: p.field("idle")?,
+            sum_x: p.field("sum_x")?,
+            sum_y: p.field("sum_y")?,
+            sum_xx: p.field("sum_xx")?,
+            sum_xy: p.field("sum_xy")?,
+            sum_yy: p.field("sum_yy")?,
+            timeout: p.field("timeout")?,
+            rtt_us: p.field("rtt_us")?,
+            mss: p.variable("mss")?,
+            fresh: p.variable("fresh")?,
+            number: p.variable("number")?,
+            length_us: p.variable("length_us")?,
+            count: p.variable("count")?,
+            rates: [
+                p.variable("rate_0")?,
+                p.variable("rate_1")?,
+                p.variable("rate_2")?,
+                p.variable("rate_3")?,
+            ],
+            rate_after: p.variable("rate_after")?,
+        };
+        Ok(Self { config, handles })
+    }
+}
+
+impl Algorithm for Vivace {
+    fn name(&self) -> &str {
+        "vivace"
+    }
+
+    fn new_flow(&self, info: &FlowInfo, control: &mut Control) -> Box<dyn Flow> {
+        let mss = u64::from(info.mss.max(1));
+        control.update(self.handles.mss, mss);
+        Box::new(VivaceFlow {
+            utility: Utility {
+                latency: self.config.latency,
+                loss: self.config.loss,
+                filter: self.config.filter,
+            },
+            probe: self.config.probe,
+            handles: self.handles,
+            mss,
+            seed: seed(info),
+            ascent: None,
+            trial: Trial::default(),
+            number: 0,
+            length_us: 1,
+            worths: Vec::new(),
+            limited: false,
+        })
+    }
+
+    /// A rate that was learnt holds after a pause.
+    fn idle_restart(&self) -> bool {
+        false
+    }
+}
+
+/// Of the order of a flow's probes.
+fn seed(info: &FlowInfo) -> u64 {
+    let port = |address: SocketAddr| u64::from(address.port());
+    let mixed = (port(info.local) << 32) ^ (port(info.remote) << 16) ^ info.now_us;
+    // Fibonacci hashing spreads what differs little.
+    mixed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+struct VivaceFlow {
+    utility: Utility,
+    probe: f64,
+    handles: Handles,
+    mss: u64,
+    seed: u64,
+    /// From the first RTT sample on.
+    ascent: Option<Ascent>,
+    trial: Trial,
+    /// Of the trial's plan.
+    number: u64,
+    length_us: u64,
+    /// Of the trial's intervals, as far as they are known.
+    worths: Vec<Worth>,
+    /// Something other than the rate held back an interval of the trial.
+    limited: bool,
+}
+
+/// A monitor interval is an RTT or the time for so many segments, whichever is longer: fewer tell
+/// nothing of the RTT's gradient or of losses.
+const LEAST_SEGMENTS: f64 = 30.0;
+const LONGEST_US: f64 = 10e6;
+
+impl VivaceFlow {
+    fn measured(&self, report: &Report) -> Measured {
+        let h = &self.handles;
+        let sums = Sums {
+            n: report[h.acks],
+            x: report[h.sum_x],
+            y: report[h.sum_y],
+            xx: report[h.sum_xx],
+            xy: report[h.sum_xy],
+            yy: report[h.sum_yy],
+        };
+        Measured {
+            delivered: report[h.delivered] as f64,
+            lost: report[h.lost] as f64 * self.mss as f64,
+            mss: self.mss as f64,
+            acks: report[h.acks],
+            idle: report[h.idle],
+            rtt_slope: sums.slope(),
+        }
+    }
+
+    /// Takes in an interval; whether the trial is over.
+    fn take(&mut self, report: &Report) -> bool {
+        let index = report[self.handles.index];
+        if report[self.handles.plan] != self.number || index != self.worths.len() as u64 {
+            // Results are missing: the trial is to be done again.
+            self.limited = true;
+            return index >= self.trial.rates.len() as u64;
+        }
+        let Some(&rate) = self.trial.rates.get(self.worths.len()) else {
+            self.limited = true;
+            return true;
+        };
+        let measured = self.measured(report);
+        self.limited |= measured.is_limited(rate, self.length_us);
+        self.worths.push(self.utility.of(rate, &measured));
+        self.worths.len() == self.trial.rates.len()
+    }
+
+    /// Has the program try the next rates.
+    fn plan(&mut self, rtt_us: u64, control: &mut Control) {
+        let Some(ascent) = &mut self.ascent else {
+            return;
+        };
+        self.trial = ascent.trial();
+        self.worths.clear();
+        self.limited = false;
+        self.number = self.number.wrapping_add(1);
+        let segments_us = LEAST_SEGMENTS * self.mss as f64 * 8.0 / ascent.rate();
+        self.length_us = segments_us.max(rtt_us as f64).clamp(1.0, LONGEST_US) as u64;
+        let h = &self.handles;
+        control.update(h.number, self.number);
+        control.update(h.length_us, self.length_us);
+        control.update(h.count, self.trial.rates.len() as u64);
+        for (var, rate) in h.rates.iter().zip(&self.trial.rates) {
+            control.update(*var, bytes_per_s(*rate));
+        }
+        control.update(h.rate_after, bytes_per_s(self.trial.after));
+        control.update(h.fresh, true);
+    }
+}
+
+fn bytes_per_s(mbit: f64) -> u64 {
+    (mbit * 125_000.0) as u64
+}
+
+impl Flow for VivaceFlow {
+    fn on_report(&mut self, report: &Report, control: &mut Control) {
+        let rtt_us = report[self.handles.rtt_us];
+        if rtt_us == u64::MAX {
+            return;
+        }
+        let Some(ascent) = &mut self.ascent else {
+            // bits/µs are Mbit/s.
+            let rate = report.cwnd() as f64 * 8.0 / rtt_us.max(1) as f64;
+            self.ascent = Some(Ascent::new(rate, self.probe, self.seed));
+            self.plan(rtt_us, control);
+            return;
+        };
+        if report.is_set(self.handles.timeout) {
+            ascent.time_out();
+            self.plan(rtt_us, control);
+            return;
+        }
+        if self.take(report) {
+            if !self.limited
+                && let Some(ascent) = &mut self.ascent
+            {
+                ascent.learn(&self.trial, &self.worths);
+            }
+            self.plan(rtt_us, control);
+        }
+    }
+}
