@@ -68,6 +68,7 @@ impl Dumbbell {
                 start_jitter: self.start_jitter,
                 stop: None,
                 priority: 0,
+                tag: 0,
                 tcp: TcpConfig::default(),
             });
         }
