@@ -86,9 +86,10 @@ bench-datapath: setup ## the datapath library against libccp, the plane in user 
 	$(CARGO) build --release --locked --package fairwater-bench
 	for name in datapath plane-rate round-trip plane-cpu; do $(TARGET_DIR)/release/fairwater-bench $$name || exit 1; done
 
-bench-python: $(VENV)/ready ## how fast reports go through an algorithm in Python, and what memory ten million take
+bench-python: $(VENV)/ready ## how fast reports go through an algorithm in Python, and what memory ten million take; steps of environments
 	$(PIP_INSTALL)
 	$(PYTHON) bench/python/reports.py
+	taskset -c 0 $(PYTHON) bench/python/gym_steps.py
 
 bench-sim: setup ## the simulator's speed and memory, beside ns-3, which it installs
 	$(CARGO) build --release --locked --package fairwater-bench

@@ -99,7 +99,8 @@ fn in_python(text: &str) -> Option<(&str, &str)> {
 }
 
 /// The text of the Python file that a text names, in a file of that folder, if it names one.
-pub(crate) fn source(text: &str, folder: &Path) -> Option<(String, String)> {
+#[must_use]
+pub fn python_source(text: &str, folder: &Path) -> Option<(String, String)> {
     let (file, _) = in_python(text)?;
     let source = fs::read_to_string(folder.join(file)).ok()?;
     Some((file.to_owned(), source))

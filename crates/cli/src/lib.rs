@@ -21,7 +21,7 @@ use std::ffi::OsString;
 
 use clap::Parser;
 
-pub use algorithm::{Python, Unknown, embed_python, resolve};
+pub use algorithm::{Python, Unknown, embed_python, python_source, resolve};
 pub use hosting::{AttachError, Attached, plane_of};
 pub use surroundings::Beside;
 

@@ -6,8 +6,8 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use fairwater_gym::{
-    Environment, FEATURES, FIELDS, Fleet, FleetError, OBSERVATION, PROGRAM, Path, Paths, Range,
-    Reading, Reported, Settings, Steering, Steps,
+    Environment, FEATURES, FIELDS, Fleet, FleetError, OBSERVATION, PROGRAM, Path, Range, Reading,
+    Reported, Settings, Steering, Steps,
 };
 use numpy::{PyArray1, PyReadonlyArray1, PyReadwriteArray1, PyReadwriteArray2};
 use pyo3::exceptions::PyValueError;
@@ -27,62 +27,38 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<GymSteering>()
 }
 
-type Pair = (f64, f64);
-
 /// Settings as Python has them; what is not there is the default.
 fn settings(given: Option<&Bound<'_, PyDict>>) -> PyResult<Settings> {
     let mut settings = Settings::default();
-    let Settings {
-        paths,
-        reward,
-        steps,
-        plane_delay_us,
-    } = &mut settings;
-    let Paths {
-        rate_mbit,
-        rtt_ms,
-        buffer_bdp,
-        loss,
-    } = paths;
     for (key, value) in given.into_iter().flatten() {
         let key: String = key.extract()?;
-        let range = match key.as_str() {
-            "rate_mbit" => &mut *rate_mbit,
-            "rtt_ms" => &mut *rtt_ms,
-            "buffer_bdp" => &mut *buffer_bdp,
-            "loss" => &mut *loss,
-            "throughput_weight" => {
-                reward.throughput = value.extract()?;
-                continue;
-            }
-            "delay_weight" => {
-                reward.delay = value.extract()?;
-                continue;
-            }
-            "loss_weight" => {
-                reward.loss = value.extract()?;
-                continue;
-            }
-            "steps" => {
-                *steps = value.extract()?;
-                continue;
-            }
-            "plane_delay_us" => {
-                *plane_delay_us = value.extract()?;
-                continue;
-            }
+        let (paths, reward) = (&mut settings.paths, &mut settings.reward);
+        match key.as_str() {
+            "rate_mbit" => paths.rate_mbit = range(&value)?,
+            "rtt_ms" => paths.rtt_ms = range(&value)?,
+            "buffer_bdp" => paths.buffer_bdp = range(&value)?,
+            "loss" => paths.loss = range(&value)?,
+            "throughput_weight" => reward.throughput = value.extract()?,
+            "delay_weight" => reward.delay = value.extract()?,
+            "loss_weight" => reward.loss = value.extract()?,
+            "steps" => settings.steps = value.extract()?,
+            "plane_delay_us" => settings.plane_delay_us = value.extract()?,
             _ => {
                 let unknown = format!("an environment has no setting `{key}`");
                 return Err(PyValueError::new_err(unknown));
             }
-        };
-        let (least, most): Pair = match value.extract::<f64>() {
-            Ok(fixed) => (fixed, fixed),
-            Err(_) => value.extract()?,
-        };
-        *range = Range::new(least, most);
+        }
     }
     Ok(settings)
+}
+
+/// A pair, or one number for what is always the same.
+fn range(value: &Bound<'_, PyAny>) -> PyResult<Range> {
+    let (least, most): (f64, f64) = match value.extract::<f64>() {
+        Ok(fixed) => (fixed, fixed),
+        Err(_) => value.extract()?,
+    };
+    Ok(Range::new(least, most))
 }
 
 /// One environment.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use fairwater_algorithms::Choice;
-use fairwater_cli::{Beside, Unknown, plane_of, resolve};
+use fairwater_cli::{Beside, Unknown, plane_of, python_source, resolve};
 use fairwater_lab::findings::{Finding, Folder};
 use fairwater_lab::report;
 use fairwater_lab::scenario::{self, Point, Scenario, Surroundings, World};
@@ -69,10 +69,12 @@ impl Grid {
         self.scenario.files()
     }
 
-    /// The texts of the algorithms of this project, or in Python, that flows run.
+    /// The texts of the Python files that its algorithms are in, by name.
     #[getter]
-    fn algorithms(&self) -> Vec<String> {
-        self.scenario.algorithms()
+    fn scripts(&self) -> BTreeMap<String, String> {
+        let texts = self.scenario.algorithms();
+        let sources = texts.iter().filter_map(|t| python_source(t, &self.folder));
+        sources.collect()
     }
 
     /// Simulates a point: what is found, as JSON.
@@ -147,7 +149,9 @@ impl ResultsFolder {
     fn new(path: PathBuf, grid: Py<Grid>, fresh: bool) -> PyResult<Self> {
         let scenario = &grid.get().scenario;
         let alone = scenario.len() == 1 && Folder::points(&path) <= 1;
-        let (source, files) = (scenario.source(), scenario.files());
+        let source = scenario.source();
+        let mut files = scenario.files();
+        files.extend(grid.get().scripts());
         let folder =
             Folder::open(&path, WORLD.name(), source, files, fresh || alone).map_err(refused)?;
         Ok(Self { grid, folder })

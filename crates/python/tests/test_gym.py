@@ -1,6 +1,8 @@
 """Environments for learning: gymnasium's rules, seeds, and what `docs/gym.md` says of them."""
 
 import re
+import socket
+import threading
 import warnings
 from pathlib import Path
 
@@ -207,3 +209,29 @@ def test_the_policy_of_the_examples_fills_links_without_long_queues():
     assert (there["utilisation"] > 0.9).all(), there
     # A queue of a third of the RTT; the buffer has room for two RTTs.
     assert (there["queueing_us_p95"] < 10_000).all(), there
+
+
+@pytest.mark.usefixtures("privileged")
+def test_the_policy_of_the_examples_runs_on_real_tcp(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "examples/python")
+    from policy import Learned
+
+    attachment = fairwater.attach(Learned)
+    size = 20 << 20
+    with (
+        attachment as name,
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.socket() as sender,
+    ):
+        sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
+        sender.connect(server.getsockname())
+        receiver, _ = server.accept()
+        sending = threading.Thread(target=sender.sendall, args=(bytes(size),))
+        sending.start()
+        with receiver:
+            received = 0
+            while received < size:
+                received += len(receiver.recv(1 << 20))
+        sending.join()
+    assert received == size
+    assert attachment.notices == []

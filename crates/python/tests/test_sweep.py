@@ -94,8 +94,9 @@ def test_an_algorithm_in_python_is_sent_along(scenario, tmp_path, dask):
     (tmp_path / "halving.py").write_text(HALVING)
     text = GRID.replace('["reno", "cubic"]', '["reno", "halving.py:Halving"]')
     scenario.write_text(text)
-    here = files(fairwater.sweep(scenario, out=tmp_path / "here"))
-    assert files(fairwater.sweep(scenario, dask, out=tmp_path / "dask")) == here
+    expected = files(by_command(scenario, tmp_path / "command"))
+    assert files(fairwater.sweep(scenario, out=tmp_path / "here")) == expected
+    assert files(fairwater.sweep(scenario, dask, out=tmp_path / "dask")) == expected
 
 
 def test_what_was_stopped_goes_on_where_it_was(scenario, tmp_path):

@@ -171,8 +171,8 @@ class Grid:
     def files(self) -> dict[str, str]:
         """The texts of the files that it names, by name."""
     @property
-    def algorithms(self) -> list[str]:
-        """The texts of the algorithms that flows run, but for the kernel's."""
+    def scripts(self) -> dict[str, str]:
+        """The texts of the Python files that its algorithms are in, by name."""
     def simulate(self, index: int) -> str:
         """Simulate a point: what is found, as JSON."""
 

@@ -84,13 +84,12 @@ class _Job:
 
 
 def _job(file: Path, grid: Grid) -> _Job:
-    names = {algorithm.split(":")[0] for algorithm in grid.algorithms}
-    scripts = sorted(name for name in names if name.endswith(".py"))
+    scripts = grid.scripts
     for name in map(PurePosixPath, scripts):
         if name.is_absolute() or ".." in name.parts:
             raise ValueError(f"`{name}`: for a cluster, an algorithm's file is beside the scenario")
-    texts = tuple((name, (file.parent / name).read_text(encoding="utf-8")) for name in scripts)
-    return _Job(str(file), grid.source, tuple(sorted(grid.files.items())), texts)
+    files = tuple(sorted(grid.files.items()))
+    return _Job(str(file), grid.source, files, tuple(sorted(scripts.items())))
 
 
 def _point(job: _Job, index: int) -> str:

@@ -153,7 +153,7 @@ fn open_folder(args: &Args, path: &Path, scenario: &Scenario) -> Result<Folder, 
     files.extend(
         texts
             .iter()
-            .filter_map(|text| algorithm::source(text, beside)),
+            .filter_map(|text| algorithm::python_source(text, beside)),
     );
     Ok(Folder::open(
         path,
