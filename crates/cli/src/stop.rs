@@ -10,7 +10,8 @@ use signal_hook::flag;
 
 use crate::failure::Failure;
 
-/// Set by Ctrl-C, SIGTERM and SIGHUP from when it is made.
+/// Set by Ctrl-C, SIGTERM and SIGHUP from when it is made. A Ctrl-C after any of them ends the
+/// process where it is.
 #[derive(Debug)]
 pub(crate) struct Stop {
     asked: Arc<AtomicBool>,
@@ -28,6 +29,8 @@ impl Stop {
     }
 
     fn register(&self) -> io::Result<()> {
+        // What is asked for twice is done at once, though something blocks.
+        flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&self.asked))?;
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             let number = signal.unsigned_abs() as usize;
             flag::register_usize(signal, Arc::clone(&self.signal), number)?;

@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 from conftest import EXAMPLES, PROGRAM, ROOT, run, scenario
@@ -60,6 +62,32 @@ def test_what_raises_is_shown_with_its_traceback(write, tmp_path):
     assert ended.stderr.count("Traceback (most recent call last)") == 1
     assert "return 1 / 0" in ended.stderr
     assert "in the plane: a report of program `raises`" in ended.stderr
+
+
+def test_serve_hosts_a_class_in_a_file(tmp_path):
+    ended = run(
+        "serve", AIMD, "--for", "200ms", "--json", "--listen", str(tmp_path / "plane"),
+        "--ccp", str(tmp_path / "ccp"),
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    assert [each["name"] for each in json.loads(ended.stdout)["algorithms"]] == ["aimd"]
+
+
+def test_ctrl_c_twice_ends_one_that_blocks(write):
+    text = f"import time\nclass Blocks:\n    programs = '''{PROGRAM}'''\n"
+    text += "    def on_report(self, report, control):\n"
+    text += "        print('blocks', flush=True)\n        time.sleep(1000)\n"
+    path = write("blocks.py", text)
+    command = [sys.executable, "-m", "fairwater", "try", f"{path}:Blocks", "--on", "sim", "--quiet"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "blocks\n"
+        for _ in range(100):
+            if process.poll() is None:
+                process.send_signal(signal.SIGINT)
+                time.sleep(0.1)
+        process.kill()
+        assert process.returncode == 130
 
 
 def test_version_and_usage_exit_as_the_programs():

@@ -32,7 +32,8 @@ are unregistered. After a kill -9, connections go on under Reno in the kernel, a
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Algorithms, `cubic` or `cubic:report=10ms`; `fairwater algorithms` lists them
+    /// Algorithms, `cubic` or `cubic:report=10ms`, or in Python `my_alg.py:MyAlg`; `fairwater
+    /// algorithms` lists the former
     #[arg(required = true, value_name = "ALGORITHM", value_parser = algorithm::typed)]
     algorithms: Vec<Chosen>,
     /// Make the first the default of new connections (sysctl net.ipv4.tcp_congestion_control)

@@ -35,7 +35,8 @@ removes the sockets; flows then go on under the fallback of their datapath.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Algorithms, `cubic` or `cubic:report=10ms`; `fairwater algorithms` lists them
+    /// Algorithms, `cubic` or `cubic:report=10ms`, or in Python `my_alg.py:MyAlg`; `fairwater
+    /// algorithms` lists the former
     #[arg(required = true, value_name = "ALGORITHM", value_parser = algorithm::typed)]
     algorithms: Vec<Chosen>,
     /// Where datapaths of Fairwater's library connect

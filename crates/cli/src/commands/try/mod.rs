@@ -48,7 +48,8 @@ takes a second, and gives the same numbers each time.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Who sends: `cubic`, `cubic:report=10ms`, or `kernel:NAME` for one of the kernel's
+    /// Who sends: `cubic`, `cubic:report=10ms`, a class in Python `my_alg.py:MyAlg`, or
+    /// `kernel:NAME` for one of the kernel's
     #[arg(required = true, value_name = "ALGORITHM")]
     algorithms: Vec<Typed>,
     /// Who else sends, in the same words; may be given several times
