@@ -22,7 +22,7 @@ pub(super) struct Belief {
 }
 
 impl Belief {
-    /// Every rate is as likely (NSDI '13 §3.2).
+    /// Every rate is as likely (NSDI '13 §3).
     pub(super) fn new(model: Arc<Model>, packet_bytes: u64) -> Self {
         let packet = packet_bytes.max(1) as f32;
         Self {

@@ -2,14 +2,14 @@
 //! come as a Poisson process whose rate does a Brownian motion, and which, once it is 0, tends to
 //! stay there. What follows from the model alone is computed once and shared by all flows.
 
-/// Rates that are told apart, from 0 to [`MOST_RATE`] (NSDI '13 §3.2).
+/// Rates that are told apart, from 0 to [`MOST_RATE`] (NSDI '13 §3).
 pub(super) const BINS: usize = 256;
-/// Packets/s (NSDI '13 §3.2); see [`super::belief`] for links that are faster.
+/// Packets/s (NSDI '13 §3); see [`super::belief`] for links that are faster.
 pub(super) const MOST_RATE: f32 = 1_000.0;
-/// NSDI '13 §3.1.
+/// NSDI '13 §3.
 pub(super) const TICK_US: u64 = 20_000;
 pub(super) const TICK_S: f32 = 0.02;
-/// How far the forecast reaches, ticks (NSDI '13 §3.3).
+/// How far the forecast reaches, ticks (NSDI '13 §3).
 pub(super) const TICKS: usize = 8;
 /// Cumulative counts that are told apart: what the greatest rate delivers in all ticks, and more.
 const COUNTS: usize = 256;
@@ -70,7 +70,7 @@ impl Model {
     }
 
     /// The most packets that come within so many ticks, 1 to [`TICKS`], with a probability of at
-    /// least 1 − `quantile` (NSDI '13 §3.3: the cautious forecast).
+    /// least 1 − `quantile` (NSDI '13 §3: the cautious forecast).
     pub(super) fn cautious(&self, now: &Distribution, ticks: usize, quantile: f32) -> usize {
         let first = (ticks.clamp(1, TICKS) - 1) * COUNTS;
         let table = &self.cumulative[first..first + COUNTS];

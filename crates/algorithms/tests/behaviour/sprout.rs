@@ -87,7 +87,7 @@ fn a_lower_percentile_and_a_shorter_target_make_the_window_smaller() {
     assert!(window("sprout:volatility=20") > window("sprout:volatility=800"));
 }
 
-/// §3.1: an outage shows in the first ACK after it, and is believed at once.
+/// §3: an outage shows in the first ACK after it, and is believed at once.
 #[test]
 fn a_silence_shrinks_the_window() {
     let mut acks = Acks::new("sprout");

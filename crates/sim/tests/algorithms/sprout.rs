@@ -64,7 +64,7 @@ fn p95_ms(edge: &EdgeOutcome) -> f64 {
     edge.queueing_us.p95 / 1e3
 }
 
-/// The paper's ordering (§5, Figure 7): a delay far below CUBIC's, for little of the throughput. BBR
+/// The paper's ordering (§5): a delay far below CUBIC's, for little of the throughput. BBR
 /// did not exist; it keeps a queue of a round trip.
 #[test]
 fn on_cellular_links_the_delay_is_far_below_cubics_and_below_bbrs() {
@@ -93,7 +93,7 @@ fn on_cellular_links_the_delay_is_far_below_cubics_and_below_bbrs() {
     }
 }
 
-/// §5.5: less confidence buys throughput with delay.
+/// §5: less confidence buys throughput with delay.
 #[test]
 fn caution_trades_throughput_for_delay() {
     for seed in [5, 6] {

@@ -41,7 +41,7 @@ fn best(mbit: u64) -> f64 {
     (mbit as f64 * 1448.0 / 1500.0).powf(0.9)
 }
 
-/// §3.2: alone the utility is greatest where the link is just full.
+/// §3: alone the utility is greatest where the link is just full.
 #[test]
 fn the_utility_climbs_to_nearly_the_best_and_stays() {
     for (mbit, rtt_ms) in PATHS {
@@ -121,7 +121,7 @@ fn two(mbit: u64, rtt_ms: u64, seed: u64) -> Config {
     config
 }
 
-/// §3.2: the equilibrium is fair. At less than 40 packets an interval the way to it is long.
+/// §3: the equilibrium is fair. At less than 40 packets an interval the way to it is long.
 #[test]
 fn two_flows_come_to_a_fair_share() {
     for (mbit, rtt_ms) in [(100, 30), (48, 50), (50, 10), (20, 100)] {
