@@ -131,7 +131,7 @@ fn two_flows_come_to_a_fair_share() {
         for outcome in runs {
             let (fair, edge) = (jain(&outcome), &outcome.edges[BOTTLENECK]);
             let told = format!("{mbit} Mbit/s, {rtt_ms} ms: {fair}");
-                assert!(fair > 0.9, "{told}");
+            assert!(fair > 0.9, "{told}");
             assert!(edge.utilisation > 0.9, "{told}: {edge:?}");
         }
     }
