@@ -17,10 +17,6 @@ mod spec;
 mod sprout;
 mod vivace;
 mod window;
-#[allow(
-    dead_code,
-    reason = "the algorithms that use all of it arrive one by one"
-)]
 mod windowed;
 #[cfg(test)]
 mod windowed_tests;

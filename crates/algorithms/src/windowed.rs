@@ -26,11 +26,6 @@ impl WindowedMax {
     pub(crate) fn get(&self) -> Option<u64> {
         self.0.best().map(|sample| sample.value)
     }
-
-    /// Forgets all.
-    pub(crate) fn clear(&mut self) {
-        *self = Self::default();
-    }
 }
 
 impl WindowedMin {
@@ -38,16 +33,6 @@ impl WindowedMin {
     /// window may change from call to call.
     pub(crate) fn update(&mut self, key: u64, value: u64, window: u64) -> u64 {
         self.0.update(key, value, window, |new, old| new <= old)
-    }
-
-    /// The least sample as of the last update; `None` before the first.
-    pub(crate) fn get(&self) -> Option<u64> {
-        self.0.best().map(|sample| sample.value)
-    }
-
-    /// Forgets all.
-    pub(crate) fn clear(&mut self) {
-        *self = Self::default();
     }
 }
 

@@ -13,7 +13,6 @@ pub(super) struct Datapath {
     sampled: Field,
     rate: Field,
     min_rtt_us: Field,
-    timeout: Field,
     idled: Field,
     low_reached: Field,
     mss: Var,
@@ -42,8 +41,6 @@ pub(super) struct Reading {
     pub(super) rate: Option<u64>,
     /// The least RTT since the last report, µs.
     pub(super) rtt_us: Option<u64>,
-    /// The retransmission timer expired.
-    pub(super) timeout: bool,
     /// The flow goes on after a pause.
     pub(super) idled: bool,
     /// In flight fell to what was asked for.
@@ -64,7 +61,6 @@ impl Datapath {
             sampled: p.field("sampled")?,
             rate: p.field("rate")?,
             min_rtt_us: p.field("min_rtt_us")?,
-            timeout: p.field("timeout")?,
             idled: p.field("idled")?,
             low_reached: p.field("low_reached")?,
             mss: p.variable("mss")?,
@@ -114,7 +110,6 @@ impl Datapath {
             rounds: report[self.rounds],
             rate: report.is_set(self.sampled).then(|| report[self.rate]),
             rtt_us: (rtt_us < u64::MAX).then_some(rtt_us),
-            timeout: report.is_set(self.timeout),
             idled: report.is_set(self.idled),
             low_reached: report.is_set(self.low_reached),
         }

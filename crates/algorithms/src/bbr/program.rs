@@ -77,7 +77,6 @@ const DEFINITIONS: &str = "\
     (volatile sampled false)         # a sample was limited by the path alone
     (volatile rate 0)                # the greatest delivery rate of such samples, or above bw
     (volatile min_rtt_us +infinity)
-    (volatile timeout false)         # a retransmission timeout
     (volatile idled false)           # the flow goes on after a pause
     (volatile low_reached false))    # in flight fell to `low`
   # Set by the plane:
@@ -199,9 +198,7 @@ const TIMEOUT: &str = "
 (when Flow.was_timeout
   (when (!= mode 2) (:= prior (max Cwnd last_cwnd)))
   (:= mode 2)
-  (:= Cwnd (+ Flow.bytes_in_flight mss))
-  (:= Report.timeout true)
-  (report))
+  (:= Cwnd (+ Flow.bytes_in_flight mss)))
 ";
 
 /// BBR v1's gain cycle, as CCP §4.3 puts it into a program: a phase for each RTT of the timer; the
