@@ -91,7 +91,11 @@ impl Report {
     }
 
     fn field(&self, py: Python<'_>, index: usize, ty: Type) -> PyResult<Py<PyAny>> {
-        let value = self.read(&self.values[index])?;
+        let Some(value) = self.values.get(index) else {
+            // The attribute was taken from the class of another program.
+            return Err(PyAttributeError::new_err("the program has no such field"));
+        };
+        let value = self.read(value)?;
         match ty {
             Type::Num => value.into_py_any(py),
             Type::Bool => (value != 0).into_py_any(py),
