@@ -72,7 +72,8 @@ const PROGRAM: &str = "\
 (when (> recover 0)
   (:= recover (- recover Ack.bytes_acked)))
 (when (&& (== recover 0) @congestion@)
-  (:= recover (- outstanding Ack.bytes_acked))
+  # RFC 3168 6.1.2: a mark is echoed until CWR has come, with what is sent next.
+  (:= recover (+ (- outstanding Ack.bytes_acked) (if (> Ack.lost_pkts_sample 0) 0 1)))
   (:= credit 0)
   (if (== Report.phase 2)
     (:= ssthresh (max (/ ssthresh 2) (* 2 mss)))
