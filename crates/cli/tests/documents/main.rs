@@ -6,6 +6,8 @@
     reason = "a test fails by panicking"
 )]
 
+mod algorithms;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -109,11 +111,10 @@ fn links_between_documents_lead_somewhere() {
         .into_iter()
         .map(|name| root.join(name))
         .collect();
-    documents.extend(
-        fs::read_dir(root.join("docs"))
-            .unwrap()
-            .map(|entry| entry.unwrap().path()),
-    );
+    for folder in ["docs", "docs/algorithms"] {
+        let entries = fs::read_dir(root.join(folder)).unwrap();
+        documents.extend(entries.map(|entry| entry.unwrap().path()));
+    }
     let mut links = 0;
     for document in documents
         .iter()
@@ -147,7 +148,7 @@ fn the_readmes_algorithm_is_the_example_that_compiles() {
         .split("```")
         .next()
         .unwrap();
-    let example = include_str!("../examples/own_algorithm.rs");
+    let example = include_str!("../../examples/own_algorithm.rs");
     assert!(
         example.ends_with(block),
         "the README's Rust differs from the example:\n{block}"
