@@ -175,19 +175,31 @@ impl Registration {
     }
 }
 
-/// `fw_` and the algorithm's name, which the kernel keeps in 16 bytes.
+/// What the kernel keeps of a name in 16 bytes, behind `fw_` and before a zero.
+const MAX_NAME: usize = 12;
+
+/// `fw_` and the algorithm's name. One that is too long goes without words from its end, but for
+/// a number there: `congestion_manager_2` is `fw_congestion_2`.
 pub(crate) fn kernel_name(algorithm: &str) -> Result<String, LinuxError> {
-    let fits = (1..=12).contains(&algorithm.len())
-        && algorithm
-            .bytes()
-            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
-    if fits {
-        Ok(format!("fw_{algorithm}"))
-    } else {
-        Err(LinuxError::BadName {
-            name: algorithm.to_owned(),
-        })
+    let bad = || LinuxError::BadName {
+        name: algorithm.to_owned(),
+    };
+    let known = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
+    if algorithm.is_empty() || !algorithm.bytes().all(known) {
+        return Err(bad());
     }
+    let is_number = |word: &&str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());
+    let (mut words, number) = match algorithm.rsplit_once('_').filter(|(_, n)| is_number(n)) {
+        Some((words, _)) => (words, &algorithm[words.len()..]),
+        None => (algorithm, ""),
+    };
+    while words.len() + number.len() > MAX_NAME {
+        (words, _) = words.rsplit_once('_').ok_or_else(bad)?;
+    }
+    if words.is_empty() {
+        return Err(bad());
+    }
+    Ok(format!("fw_{words}{number}"))
 }
 
 fn prepare(
@@ -236,4 +248,26 @@ fn prepare(
     open.struct_ops.fw_ops_mut().name = [0; 16];
     copy(&mut open.struct_ops.fw_ops_mut().name, name);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::kernel_name;
+
+    #[test]
+    fn a_long_name_loses_words_and_keeps_its_number() {
+        let name = |algorithm| kernel_name(algorithm).ok();
+        assert_eq!(name("cubic").as_deref(), Some("fw_cubic"));
+        assert_eq!(name("reno_2").as_deref(), Some("fw_reno_2"));
+        assert_eq!(name("twelve_bytes").as_deref(), Some("fw_twelve_bytes"));
+        assert_eq!(name("congestion_manager").as_deref(), Some("fw_congestion"));
+        assert_eq!(name("congestion_manager_12"), None);
+        assert_eq!(
+            name("congestion_manager_2").as_deref(),
+            Some("fw_congestion_2")
+        );
+        for bad in ["", "Cubic", "a-b", "thirteenbytes", "_thirteenbytes"] {
+            assert_eq!(name(bad), None, "{bad}");
+        }
+    }
 }
