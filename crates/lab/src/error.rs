@@ -17,6 +17,9 @@ pub enum LabError {
     /// The experiment has nothing to run.
     #[error("the experiment names no congestion control to run")]
     NoContender,
+    /// iperf3 was asked to send for a part of the run, or with a tag.
+    #[error("iperf3 sends all the time and without a tag; the lab's own sender can do otherwise")]
+    Timing,
     /// More flows than can be told apart.
     #[error("{asked} flows were asked for on one link; at most {most} can be told apart")]
     TooManyContenders {

@@ -22,6 +22,17 @@ pub struct Contender<C = String> {
     pub congestion_control: C,
 }
 
+/// When a contender sends, and what it is told apart by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sending {
+    /// So long after the run has begun.
+    pub start: Duration,
+    /// Until then; `None` is the run's end.
+    pub stop: Option<Duration>,
+    /// `SO_MARK` of its socket.
+    pub tag: u32,
+}
+
 /// Contenders on a link: on real TCP for [`crate::run`], or simulated for [`crate::simulate`].
 #[derive(Debug, Clone)]
 pub struct Experiment<C = String> {
@@ -35,6 +46,9 @@ pub struct Experiment<C = String> {
     /// ECN is asked for it at both ends, before they connect (RFC 8257 §3.2). What sends them is
     /// always [`Traffic::Bulk`], as iperf3 asks afterwards.
     pub at_both_ends: Vec<String>,
+    /// When each sends on real TCP; those that this says nothing of send all the time. The lab's
+    /// own sender alone goes by it.
+    pub sending: Vec<Sending>,
     /// Whether they share the link, or have it alone in turn.
     pub together: bool,
     /// Whether they send over IPv6, which the simulator does not.
@@ -53,6 +67,7 @@ impl<C> Experiment<C> {
             duration: Duration::from_secs(30),
             contenders,
             at_both_ends: Vec::new(),
+            sending: Vec::new(),
             together: false,
             ipv6: false,
             traffic: Traffic::default(),
@@ -98,6 +113,10 @@ impl Experiment {
     /// congestion control, a machine that lacks something.
     pub fn check(&self) -> Result<Capacity, LabError> {
         let capacity = self.check_description()?;
+        if self.traffic == Traffic::Iperf3 && self.sending.iter().any(|s| *s != Sending::default())
+        {
+            return Err(LabError::Timing);
+        }
         preflight::require(self.traffic).map_err(LabError::Missing)?;
         for contender in &self.contenders {
             has_congestion_control(&contender.congestion_control)?;

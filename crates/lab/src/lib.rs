@@ -46,7 +46,7 @@ mod tun;
 
 pub use calibrate::{Calibration, calibrate};
 pub use error::LabError;
-pub use experiment::{Contender, Experiment};
+pub use experiment::{Contender, Experiment, Sending};
 pub use preflight::{Missing, require};
 pub use results::{Lateness, LinkInterval, Percentiles, Results, RunResult, Series};
 pub use run::{FlowProgress, Progress, run};

@@ -237,6 +237,12 @@ impl Try<'_> {
                     .at_both_ends
                     .contains(&contender.congestion_control),
                 duration: self.experiment.duration,
+                sending: self
+                    .experiment
+                    .sending
+                    .get(index)
+                    .copied()
+                    .unwrap_or_default(),
             };
             let traffic = if spec.at_both_ends {
                 Traffic::Bulk

@@ -66,12 +66,20 @@ fn spread(percentiles_ms: Percentiles) -> Spread {
 }
 
 fn flow(run: &RunResult, group: usize, sampled: bool) -> FlowFinding {
+    // What passed the bottleneck when the sample was taken: a sender's own idea of its delivery
+    // rate is of some time before.
+    let link = &run.series.link;
+    let width_s = link.first().map_or(1.0, |first| 2.0 * first.at_s);
+    let passed = |at_s: f64| {
+        let interval = link.get((at_s / width_s) as usize).or(link.last());
+        interval.map_or(0.0, |interval| interval.throughput_bps)
+    };
     let samples = run.series.tcp.iter().map(|sample| FlowSample {
         at_s: sample.at.as_secs_f64(),
         cwnd_bytes: sample.cwnd_bytes(),
         pacing_bps: sample.pacing_bps.unwrap_or(0),
         srtt_us: sample.srtt_us.into(),
-        throughput_bps: sample.delivery_bps as f64,
+        throughput_bps: passed(sample.at.as_secs_f64()),
     });
     FlowFinding {
         name: run.name.clone(),

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use fairwater_net::{
     Buffer, Capacity, CapacitySpec, Limit, LinkSpec, LossConfig, Probability, QueueConfig,
-    StepConfig,
+    StepConfig, Time,
 };
 use fairwater_sim::{EdgeId, FlowConfig, PlaneConfig, TcpConfig, Traffic as Sent};
 
 use super::build::Spans;
 use super::diagnostic::{Diagnostic, Sink};
 use super::{Point, Sender};
-use crate::{Contender, Experiment, Traffic};
+use crate::{Contender, Experiment, Sending, Traffic};
 
 /// What real TCP over an emulated link cannot do, all of it, each thing at its line.
 pub(super) fn refuse(point: &Point, spans: &Spans, sink: &Sink) {
@@ -121,10 +121,9 @@ fn refused_of<'a>(
             "traffic other than `bulk`",
         ),
         (
-            any(|flow| flow.start.as_nanos() > 0 || !flow.start_jitter.is_zero()),
-            "flows that start later",
+            any(|flow| !flow.start_jitter.is_zero()),
+            "starts drawn at random",
         ),
-        (any(|flow| flow.stop.is_some()), "flows that stop earlier"),
         (any(|flow| flow.priority != 0), "priorities"),
         (
             flows.iter().any(|flow| flow.tcp != usual),
@@ -149,6 +148,14 @@ fn bottleneck(point: &Point) -> (EdgeId, EdgeId) {
 
 fn edge(point: &Point, id: EdgeId) -> &fairwater_sim::Edge {
     &point.config.edges[id.0 as usize]
+}
+
+fn sending(flow: &FlowConfig) -> Sending {
+    Sending {
+        start: flow.start.since(Time::ZERO),
+        stop: flow.stop.map(|stop| stop.since(Time::ZERO)),
+        tag: flow.tag,
+    }
 }
 
 impl Point {
@@ -197,6 +204,7 @@ impl Point {
         });
         Experiment {
             duration: self.config.duration,
+            sending: self.config.flows.iter().map(sending).collect(),
             together: true,
             traffic: Traffic::Bulk,
             ..Experiment::new(spec, contenders.collect())

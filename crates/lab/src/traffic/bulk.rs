@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::{Finished, FlowSpec};
+use crate::Sending;
 use crate::error::LabError;
 use crate::namespace;
 
@@ -62,6 +63,7 @@ impl Bulk {
             from: SocketAddr::new(unspecified(address), flow.source_port()),
             to,
             congestion_control: flow.congestion_control.to_owned(),
+            sending: flow.sending,
             duration: flow.duration,
             stop,
         };
@@ -184,6 +186,7 @@ struct Outgoing {
     from: SocketAddr,
     to: SocketAddr,
     congestion_control: String,
+    sending: Sending,
     duration: Duration,
     stop: Arc<AtomicBool>,
 }
@@ -191,6 +194,13 @@ struct Outgoing {
 impl Outgoing {
     fn send(self) -> io::Result<()> {
         namespace::enter(self.namespace.as_fd())?;
+        let begun = Instant::now();
+        while let Some(left) = self.sending.start.checked_sub(begun.elapsed()) {
+            if self.stop.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            thread::sleep(left.min(PATIENCE));
+        }
         let socket = Socket::new(
             Domain::for_address(self.from),
             Type::STREAM,
@@ -198,6 +208,9 @@ impl Outgoing {
         )?;
         socket.set_reuse_address(true)?;
         socket.set_tcp_congestion(self.congestion_control.as_bytes())?;
+        if self.sending.tag != 0 {
+            socket.set_mark(self.sending.tag)?;
+        }
         socket.bind(&self.from.into())?;
         socket.connect_timeout(&self.to.into(), CONNECT_PATIENCE)?;
         // At the end nothing is left to be sent, so the run ends when it should.
@@ -205,8 +218,13 @@ impl Outgoing {
         let mut stream = TcpStream::from(socket);
         stream.set_write_timeout(Some(PATIENCE))?;
         let block = vec![0; BLOCK];
-        let started = Instant::now();
-        while started.elapsed() < self.duration && !self.stop.load(Ordering::Relaxed) {
+        // What was there from the beginning sends for all of the time.
+        let begun = match self.sending.start {
+            Duration::ZERO => Instant::now(),
+            _ => begun,
+        };
+        let end = self.sending.stop.unwrap_or(self.duration);
+        while begun.elapsed() < end && !self.stop.load(Ordering::Relaxed) {
             match stream.write(&block) {
                 Ok(_) => {}
                 Err(error) if is_timeout(&error) => {}

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::Sending;
 use crate::error::LabError;
 use crate::packet::FIRST_PORT;
 use crate::path::Path;
@@ -58,8 +59,10 @@ pub(crate) struct FlowSpec<'a> {
     pub(crate) congestion_control: &'a str,
     /// Whether the receiver has that congestion control too.
     pub(crate) at_both_ends: bool,
-    /// How long it sends.
+    /// How long the run lasts.
     pub(crate) duration: Duration,
+    /// When in it the flow sends.
+    pub(crate) sending: Sending,
 }
 
 /// The first of the receiver's ports.

@@ -244,6 +244,7 @@ impl From<LabError> for Failure {
             LabError::Missing(_) => Self::LabMissing(error.to_string()),
             LabError::Cancelled => Self::Interrupted,
             LabError::NoContender
+            | LabError::Timing
             | LabError::TooManyContenders { .. }
             | LabError::Duration { .. }
             | LabError::UnknownCongestionControl { .. }
