@@ -26,6 +26,13 @@ impl<'a> Group<'a> {
         self.members.iter().map(|(member, _)| member)
     }
 
+    /// The member of that index, if there is one.
+    #[must_use]
+    pub fn member(&self, index: usize) -> Option<Member> {
+        let member = Member::at(u32::try_from(index).ok()?);
+        self.members.contains(member).then_some(member)
+    }
+
     /// How many members there are.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -54,9 +61,10 @@ impl<'a> Group<'a> {
         Some(Control::new(draft, self.programs))
     }
 
-    /// Withdraws all members to the fallback of their datapaths, and ends the aggregate.
-    pub fn give_up(&mut self, reason: Reason) {
-        self.failure.get_or_insert(reason);
+    /// Gives all members up: they go under the fallback of their datapaths for good, their
+    /// [`Notice`](crate::Notice)s say why, and the aggregate ends.
+    pub fn withdraw(&mut self, why: String) {
+        self.failure.get_or_insert(Reason::GivenUp(why));
     }
 
     pub(crate) fn into_failure(self) -> Option<Reason> {

@@ -74,6 +74,10 @@ impl Members {
         self.seats.len() - self.free.len()
     }
 
+    pub(super) fn contains(&self, member: Member) -> bool {
+        matches!(self.seats.get(member.index()), Some(Some(_)))
+    }
+
     /// Indices are below this.
     pub(super) fn indices(&self) -> u32 {
         self.seats.len() as u32

@@ -121,7 +121,7 @@ impl Aggregate for Shared {
             FOREIGN_FIELD => {
                 let _ = report[self.algorithm.value] + report[self.algorithm.other];
             }
-            GIVE_UP => group.give_up(Reason::Nested("enough")),
+            GIVE_UP => group.withdraw("enough".to_owned()),
             SWITCH => group.each(|_, control| control.switch(self.algorithm.second)),
             _ => {}
         }
