@@ -5,6 +5,7 @@
 //! datapath that has the signals its programs read.
 
 mod bbr;
+mod congestion_manager;
 mod constant;
 mod copa;
 mod cubic;
@@ -22,6 +23,7 @@ mod windowed;
 mod windowed_tests;
 
 pub use bbr::{Bbr, Bbr3, Bbr3Config, BbrConfig};
+pub use congestion_manager::{CongestionManager, CongestionManagerConfig, Share};
 pub use constant::{Constant, ConstantConfig};
 pub use copa::{Copa, CopaConfig, CopaMode};
 pub use cubic::{Cubic, CubicConfig};

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use fairwater_plane::{Algorithm, AlgorithmError, Programs};
 
 use crate::spec::{Parameter, Settings, SpecError, nearest};
-use crate::{bbr, constant, copa, cubic, dctcp, ledbatpp, reno, sprout, vivace};
+use crate::{
+    bbr, congestion_manager, constant, copa, cubic, dctcp, ledbatpp, reno, sprout, vivace,
+};
 
 /// An algorithm that this crate has.
 #[derive(Debug, Clone, Copy)]
@@ -25,6 +27,7 @@ pub struct Entry {
 const ALL: &[Entry] = &[
     bbr::v1::ENTRY,
     bbr::v3::ENTRY,
+    congestion_manager::ENTRY,
     constant::ENTRY,
     copa::ENTRY,
     cubic::ENTRY,

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use crate::{HyStart, Period, SlowStart};
+use crate::{Choice, HyStart, Period, SlowStart, by_spec};
 
 /// What the command line says of one parameter of an algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,14 +89,15 @@ pub(crate) struct Settings<'a> {
 }
 
 impl<'a> Settings<'a> {
-    /// Splits `key=value,key=value`; an empty text has none.
+    /// Splits `key=value,key=value`; an empty text has none. What is set to an algorithm with
+    /// parameters of its own, `key=cubic:report=10ms,…`, goes to the end.
     pub(crate) fn parse(algorithm: &str, text: &'a str, parameters: &'static [Parameter]) -> Self {
         let mut settings = Self {
             parameters,
             pairs: Vec::new(),
             faults: Vec::new(),
         };
-        for part in text.split(',').map(str::trim).filter(|p| !p.is_empty()) {
+        for part in parts(text).map(str::trim).filter(|p| !p.is_empty()) {
             let Some((key, value)) = part.split_once('=') else {
                 settings
                     .faults
@@ -144,6 +145,31 @@ impl<'a> Settings<'a> {
 
     pub(crate) fn number(&mut self, key: &str, range: RangeInclusive<u64>) -> Option<u64> {
         self.take(key, |v| v.parse().ok().filter(|n| range.contains(n)))
+    }
+
+    /// One of these words.
+    pub(crate) fn word<T: Copy>(&mut self, key: &str, words: &[(&str, T)]) -> Option<T> {
+        self.take(key, |v| {
+            let known = words.iter().find(|(word, _)| *word == v)?;
+            Some(known.1)
+        })
+    }
+
+    /// Another algorithm, with parameters of its own, but not `itself`.
+    pub(crate) fn algorithm(&mut self, key: &str, itself: &str) -> Option<Choice> {
+        let (_, value) = *self.pairs.iter().find(|(k, _)| *k == key)?;
+        match by_spec(value) {
+            Ok(choice) if choice.name() == itself => {
+                self.faults.push(format!("`{key}`: not {itself} again"));
+                None
+            }
+            Ok(choice) => Some(choice),
+            Err(error) => {
+                let faults = error.faults().iter();
+                self.faults.extend(faults.map(|f| format!("`{key}`: {f}")));
+                None
+            }
+        }
     }
 
     /// A number with or without a fraction: `0.0625`.
@@ -213,6 +239,17 @@ impl<'a> Settings<'a> {
         }
         parsed
     }
+}
+
+/// What commas separate, up to the first part with a colon in it, which takes the rest.
+fn parts(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(text);
+    std::iter::from_fn(move || {
+        let text = rest?;
+        let comma = text.find(',').filter(|at| !text[..*at].contains(':'));
+        rest = comma.map(|at| &text[at + 1..]);
+        Some(comma.map_or(text, |at| &text[..at]))
+    })
 }
 
 /// A duration within the range, µs.
