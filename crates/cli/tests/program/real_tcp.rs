@@ -192,3 +192,44 @@ fn vivace_climbs_to_the_link() {
     assert!(run.utilisation > 0.8, "{run:?}");
     assert!(run.queueing_p50_ms < 20.0, "{run:?}");
 }
+
+/// CCP Figure 7, shortened: each new flow to the host has its part from a second after its start.
+#[test]
+fn flows_that_share_a_controller_have_equal_parts() {
+    if !privileged() {
+        return;
+    }
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = folder.path().join("aggregate.toml");
+    let text = "duration = \"9s\"
+        dumbbell = { rate = \"24mbit\", rtt = \"20ms\" }
+        measure = { interval = \"100ms\" }
+        [[flow]]
+        algorithm = \"congestion_manager:algorithm=reno\"
+        count = 3
+        stagger = \"3s\"";
+    std::fs::write(&scenario, text).unwrap();
+    let results = folder.path().join("results");
+    let [scenario, out] = [&scenario, &results].map(|path| path.to_str().unwrap());
+    let output = fairwater(&["run", scenario, "--on", "linux", "--out", out, "--quiet"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let point = std::fs::read_dir(results.join("points")).unwrap().next();
+    let point = std::fs::read(point.unwrap().unwrap().path()).unwrap();
+    let point: serde_json::Value = serde_json::from_slice(&point).unwrap();
+    let had = |flow: usize, from_s: f64| -> f64 {
+        let samples = point["flows"][flow]["samples"].as_array().unwrap().iter();
+        let number = |sample: &serde_json::Value, key: &str| sample[key].as_f64().unwrap();
+        let of_time = samples.filter(|s| (from_s..from_s + 2.0).contains(&number(s, "at_s")));
+        of_time.map(|s| number(s, "throughput_bps")).sum()
+    };
+    for last in 1..3 {
+        let from_s = last as f64 * 3.0 + 1.0;
+        let parts: Vec<f64> = (0..=last).map(|flow| had(flow, from_s)).collect();
+        let equal = parts.iter().sum::<f64>() / parts.len() as f64;
+        for part in &parts {
+            assert!((0.85..1.15).contains(&(part / equal)), "{parts:?}");
+        }
+    }
+}
