@@ -7,7 +7,7 @@ use fairwater_plane::{Algorithm, AlgorithmError, Control, Ecn, Flow, FlowInfo, P
 
 use crate::registry::{Entry, builder};
 use crate::spec::{Parameter, Settings};
-use crate::window::{Avoidance, HyStart, Marks, Period, Shape, SlowStart, Window};
+use crate::window::{Avoidance, Marks, Period, Shape, Window};
 
 /// How a [`Dctcp`] behaves.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -79,13 +79,11 @@ impl Dctcp {
             });
         }
         let shape = Shape {
-            // RFC 8257 §3.4: a loss is answered as by any TCP (RFC 5681).
-            beta: "0.5",
-            slow_start: SlowStart::ProgramCwnd,
-            hystart: HyStart::Off,
             marks: Marks::Share(config.gain),
             avoidance: Avoidance::Reno,
             period: config.report,
+            // RFC 8257 §3.4: a loss is answered as by any TCP (RFC 5681).
+            ..Shape::RENO
         };
         Ok(Self {
             window: Window::load(programs, "dctcp", shape)?,

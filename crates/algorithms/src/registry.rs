@@ -7,7 +7,8 @@ use fairwater_plane::{Algorithm, AlgorithmError, Programs};
 
 use crate::spec::{Parameter, Settings, SpecError, nearest};
 use crate::{
-    bbr, congestion_manager, constant, copa, cubic, dctcp, ledbatpp, reno, sprout, vivace,
+    bbr, congestion_manager, constant, copa, cubic, dctcp, hybla, illinois, ledbatpp, reno, sprout,
+    vegas, vivace,
 };
 
 /// An algorithm that this crate has.
@@ -32,9 +33,12 @@ const ALL: &[Entry] = &[
     copa::ENTRY,
     cubic::ENTRY,
     dctcp::ENTRY,
+    hybla::ENTRY,
+    illinois::ENTRY,
     ledbatpp::ENTRY,
     reno::ENTRY,
     sprout::ENTRY,
+    vegas::ENTRY,
     vivace::ENTRY,
 ];
 

@@ -4,7 +4,7 @@ use fairwater_plane::{Algorithm, AlgorithmError, Control, Flow, FlowInfo, Progra
 
 use crate::registry::{Entry, builder};
 use crate::spec::{Parameter, Settings};
-use crate::window::{Avoidance, HyStart, Marks, Pace, Period, Shape, SlowStart, Window};
+use crate::window::{HyStart, Marks, Pace, Period, Shape, SlowStart, Window};
 
 /// How a [`Reno`] behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,12 +71,11 @@ impl Reno {
     /// [`AlgorithmError::OutOfRange`] for a report period out of its range.
     pub fn new(programs: &mut Programs, config: RenoConfig) -> Result<Self, AlgorithmError> {
         let shape = Shape {
-            beta: "0.5",
             slow_start: config.slow_start,
             hystart: config.hystart,
             marks: Marks::as_loss(config.ecn),
-            avoidance: Avoidance::Plane,
             period: config.report,
+            ..Shape::RENO
         };
         Ok(Self {
             window: Window::load(programs, "reno", shape)?,

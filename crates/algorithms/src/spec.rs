@@ -135,6 +135,11 @@ impl<'a> Settings<'a> {
         }
     }
 
+    /// Notes what is wrong with values that are right each by itself.
+    pub(crate) fn refuse(&mut self, fault: String) {
+        self.faults.push(fault);
+    }
+
     pub(crate) fn boolean(&mut self, key: &str) -> Option<bool> {
         self.take(key, |v| match v {
             "true" | "yes" | "on" => Some(true),

@@ -9,7 +9,7 @@ use fairwater_plane::{Algorithm, AlgorithmError, Control, Flow, FlowInfo, Progra
 
 use crate::registry::{Entry, builder};
 use crate::spec::{Parameter, Settings};
-use crate::window::{Avoidance, HyStart, Marks, Pace, Period, Reading, Shape, SlowStart, Window};
+use crate::window::{Decrease, HyStart, Marks, Pace, Period, Reading, Shape, SlowStart, Window};
 use curve::{Epoch, w_max_after};
 
 /// How a [`Cubic`] behaves.
@@ -101,12 +101,12 @@ impl Cubic {
     /// [`AlgorithmError::OutOfRange`] for a report period out of its range.
     pub fn new(programs: &mut Programs, config: CubicConfig) -> Result<Self, AlgorithmError> {
         let shape = Shape {
-            beta: "0.7",
+            decrease: Decrease::To("0.7"),
             slow_start: config.slow_start,
             hystart: config.hystart,
             marks: Marks::as_loss(config.ecn),
-            avoidance: Avoidance::Plane,
             period: config.report,
+            ..Shape::RENO
         };
         Ok(Self {
             window: Window::load(programs, "cubic", shape)?,

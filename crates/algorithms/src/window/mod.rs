@@ -1,10 +1,11 @@
 //! What window-based algorithms share: a datapath program that keeps the window, and its handles.
 
 mod program;
+mod shape;
 
 use fairwater_plane::{AlgorithmError, Control, Field, FlowInfo, Programs, Report, Var};
 
-pub(crate) use program::{Avoidance, Marks, Shape};
+pub(crate) use shape::{Avoidance, Decrease, Doubling, Marks, Shape};
 
 /// How often a flow reports when nothing urgent happens. Losses, timeouts and the end of a
 /// recovery are reported at once.
@@ -82,9 +83,12 @@ pub(crate) struct Window {
     per_mss: Var,
     ceiling: Var,
     last_cwnd: Var,
-    round_left: Option<Var>,
-    window_left: Option<Var>,
     goal: Option<Var>,
+    keep: Option<Var>,
+    gain: Option<Var>,
+    delays: Option<(Field, Field)>,
+    /// What begins at cwnd: rounds and windows, of which all is still to be acknowledged.
+    left: [Option<Var>; 2],
 }
 
 /// How fast, and how far, cwnd grows in congestion avoidance until the plane says otherwise.
@@ -129,6 +133,9 @@ pub(crate) struct Reading {
     pub(crate) rtt_us: u64,
     /// The least RTT of the connection, µs; `u64::MAX` before the first sample.
     pub(crate) min_rtt_us: u64,
+    /// The RTT samples since the last report, where the shape has them: their sum, µs, and how
+    /// many.
+    pub(crate) delays: (u64, u64),
 }
 
 impl Reading {
@@ -147,6 +154,15 @@ impl Window {
     ) -> Result<Self, AlgorithmError> {
         shape.period.check()?;
         let p = programs.add(name, &shape.source())?;
+        let variable = |there, name| {
+            if there {
+                p.variable(name).map(Some)
+            } else {
+                Ok(None)
+            }
+        };
+        let rounds =
+            shape.hystart != HyStart::Off || matches!(shape.avoidance, Avoidance::Vegas { .. });
         Ok(Self {
             acked: p.field("acked")?,
             congested: p.field("congested")?,
@@ -161,15 +177,18 @@ impl Window {
             per_mss: p.variable("per_mss")?,
             ceiling: p.variable("ceiling")?,
             last_cwnd: p.variable("last_cwnd")?,
-            round_left: (shape.hystart != HyStart::Off)
-                .then(|| p.variable("round_left"))
-                .transpose()?,
-            window_left: matches!(shape.marks, Marks::Share(_))
-                .then(|| p.variable("window_left"))
-                .transpose()?,
-            goal: (shape.slow_start == SlowStart::Plane)
-                .then(|| p.variable("goal"))
-                .transpose()?,
+            goal: variable(shape.slow_start == SlowStart::Plane, "goal")?,
+            keep: variable(shape.decrease == Decrease::AsPlaneSays, "keep")?,
+            gain: variable(shape.doubling == Doubling::AsPlaneSays, "gain")?,
+            delays: if shape.delays {
+                Some((p.field("rtt_sum_us")?, p.field("rtt_samples")?))
+            } else {
+                None
+            },
+            left: [
+                variable(rounds, "round_left")?,
+                variable(matches!(shape.marks, Marks::Share(_)), "window_left")?,
+            ],
         })
     }
 
@@ -177,7 +196,7 @@ impl Window {
     pub(crate) fn begin(&self, info: &FlowInfo, control: &mut Control) {
         control.update(self.mss, info.mss);
         control.update(self.last_cwnd, info.cwnd);
-        for left in [self.round_left, self.window_left].into_iter().flatten() {
+        for left in self.left.into_iter().flatten() {
             control.update(left, info.cwnd);
         }
     }
@@ -195,6 +214,9 @@ impl Window {
             recovering: report[self.mode] == 1,
             rtt_us: report[self.rtt_us],
             min_rtt_us: report[self.min_rtt_us],
+            delays: self
+                .delays
+                .map_or((0, 0), |(sum, n)| (report[sum], report[n])),
         }
     }
 
@@ -207,6 +229,26 @@ impl Window {
             && reading.acked > 0
         {
             control.update(goal, reading.cwnd.saturating_add(reading.acked));
+        }
+    }
+
+    /// Sets what a loss leaves of cwnd, in 1024th; nothing is sent when it is `present` already.
+    pub(crate) fn keep(&self, keep: u64, present: &mut u64, control: &mut Control) {
+        if let Some(var) = self.keep
+            && keep != *present
+        {
+            control.update(var, keep);
+            *present = keep;
+        }
+    }
+
+    /// Sets how much cwnd grows in slow start, in 1024th of what is delivered.
+    pub(crate) fn gain(&self, gain: u64, present: &mut u64, control: &mut Control) {
+        if let Some(var) = self.gain
+            && gain != *present
+        {
+            control.update(var, gain);
+            *present = gain;
         }
     }
 

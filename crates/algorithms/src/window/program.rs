@@ -5,145 +5,7 @@
 //! sets cwnd itself, so an answer to a report that is a little old cannot undo a reduction. Only
 //! signals of CCP Table 2 are read.
 
-use super::{HyStart, Period, SlowStart};
-
-/// What the text depends on.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Shape {
-    /// The multiplicative decrease factor as a decimal constant: ssthresh is this × cwnd.
-    pub(crate) beta: &'static str,
-    /// Who runs slow start.
-    pub(crate) slow_start: SlowStart,
-    /// What ends the initial slow start before a loss does.
-    pub(crate) hystart: HyStart,
-    /// What ECN marks do.
-    pub(crate) marks: Marks,
-    /// Who sets the pace of congestion avoidance.
-    pub(crate) avoidance: Avoidance,
-    /// How often the program reports when nothing urgent happens.
-    pub(crate) period: Period,
-}
-
-/// What ECN marks do to the window.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Marks {
-    /// Nothing.
-    Ignored,
-    /// What a loss does (RFC 3168 §6.1.2).
-    AsLoss,
-    /// They cut cwnd by half of their share α, a moving average in which a round trip has this
-    /// weight (RFC 8257 §3.3).
-    Share(f64),
-}
-
-impl Marks {
-    /// For algorithms that answer marks as losses, or not at all.
-    pub(crate) fn as_loss(ecn: bool) -> Self {
-        if ecn { Self::AsLoss } else { Self::Ignored }
-    }
-}
-
-/// Who sets the pace of congestion avoidance.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Avoidance {
-    /// The plane, with each report.
-    Plane,
-    /// The program: one segment for each cwnd acknowledged (RFC 5681 §3.1).
-    Reno,
-}
-
-impl Shape {
-    /// The program's source.
-    pub(crate) fn source(&self) -> String {
-        let rate = self.slow_start == SlowStart::ProgramRate;
-        let css = self.hystart == HyStart::PlusPlus;
-        let period = match self.period {
-            Period::Ack => "true".to_owned(),
-            Period::Rtt => "(> Micros Flow.rtt_sample_us)".to_owned(),
-            Period::Micros(us) => format!("(> Micros {us})"),
-        };
-        let (congestion, reduced) = match self.marks {
-            Marks::Ignored => (LOSS, WHOLE_SEGMENTS),
-            Marks::AsLoss => (LOSS_OR_MARK, WHOLE_SEGMENTS),
-            Marks::Share(_) => (LOSS_OR_MARK, BY_SHARE),
-        };
-        let gain = match self.marks {
-            Marks::Share(gain) => format!("{gain:.6}"),
-            Marks::Ignored | Marks::AsLoss => String::new(),
-        };
-        let by_share = matches!(self.marks, Marks::Share(_));
-        let parts = [
-            DEFINITIONS,
-            if by_share { DEFINE_SHARE } else { "" },
-            if self.slow_start == SlowStart::Plane {
-                DEFINE_GOAL
-            } else {
-                ""
-            },
-            match self.hystart {
-                HyStart::Off => "",
-                HyStart::Classic => DEFINE_CLASSIC,
-                HyStart::PlusPlus => DEFINE_PLUS_PLUS,
-            },
-            if rate { DEFINE_RATE } else { "" },
-            ")\n",
-            FOLD,
-            if by_share { SHARE } else { "" },
-            RESPONSE,
-            match self.hystart {
-                HyStart::Off => "",
-                HyStart::Classic => CLASSIC,
-                HyStart::PlusPlus => PLUS_PLUS,
-            },
-            if rate { SLOW_START_RATE } else { "" },
-            match self.slow_start {
-                SlowStart::Plane => SLOW_START_PLANE,
-                SlowStart::ProgramCwnd | SlowStart::ProgramRate => SLOW_START_CWND,
-            },
-            match self.avoidance {
-                Avoidance::Plane => "",
-                Avoidance::Reno => RENO_PACE,
-            },
-            AVOIDANCE,
-        ];
-        parts
-            .concat()
-            .replace("@reduced@", reduced)
-            .replace("@beta@", self.beta)
-            .replace("@gain@", &gain)
-            .replace("@congestion@", congestion)
-            .replace("@leave rate@", if rate { LEAVE_RATE } else { "" })
-            .replace("@window@", if rate { WINDOW_OF_RATE } else { "last_cwnd" })
-            .replace(
-                "@no goal@",
-                if self.slow_start == SlowStart::Plane {
-                    "(:= goal 0)"
-                } else {
-                    ""
-                },
-            )
-            .replace(
-                "@growth@",
-                if css {
-                    "(if css (/ delivered 4) delivered)"
-                } else {
-                    "delivered"
-                },
-            )
-            .replace(
-                "@open@",
-                if rate {
-                    "(&& (! by_rate) (!= Report.mode 1))"
-                } else {
-                    "(!= Report.mode 1)"
-                },
-            )
-            .replace("@train@", if rate { "" } else { ACK_TRAIN })
-            .replace("@period@", &period)
-    }
-}
-
-const DEFINITIONS: &str = "\
+pub(super) const DEFINITIONS: &str = "\
 # In bytes, unless said otherwise.
 (def
   (Report
@@ -178,18 +40,36 @@ const DEFINITIONS: &str = "\
   (steps 0)
 ";
 
-const DEFINE_SHARE: &str = "  \
+pub(super) const DEFINE_SHARE: &str = "  \
   (Report.alpha 1048576)           # of what was delivered, the share that was marked, in 2^-20
   (window_left 14480)              # of this window, still to be acknowledged
   (window_packets 0)               # delivered in it
   (window_marked 0)                # of these, with a mark
 ";
 
-const DEFINE_GOAL: &str =
+pub(super) const DEFINE_KEEP: &str = "  (keep 512)                       # set by the plane: what a loss leaves of cwnd, in 1024th\n";
+
+pub(super) const DEFINE_GAIN: &str =
+    "  (gain 1024)                      # set by the plane: growth in slow start, in 1024th\n";
+
+pub(super) const DEFINE_DELAYS: &str = "  \
+  (volatile Report.rtt_sum_us 0)   # of the samples since the last report
+  (volatile Report.rtt_samples 0)
+";
+
+pub(super) const DEFINE_TURNS: &str = "  \
+  (Report.queued 0)                # what the last round trip had in the queue
+  (round_left 14480)               # of this round trip, still to be acknowledged
+  (round_min_us +infinity)
+  (samples 0)
+  (hold false)                     # no growth in this round trip, for the queue to be seen
+";
+
+pub(super) const DEFINE_GOAL: &str =
     "  (goal 0)                         # set by the plane: cwnd to reach in slow start
 ";
 
-const DEFINE_PLUS_PLUS: &str = "  \
+pub(super) const DEFINE_PLUS_PLUS: &str = "  \
   (round_left 14480)               # of this round trip, still to be acknowledged
   (css false)                      # conservative slow start
   (css_rounds 0)
@@ -199,7 +79,7 @@ const DEFINE_PLUS_PLUS: &str = "  \
   (samples 0)
 ";
 
-const DEFINE_CLASSIC: &str = "  \
+pub(super) const DEFINE_CLASSIC: &str = "  \
   (round_left 14480)               # of this round trip, still to be acknowledged
   (round_start 0)                  # microseconds
   (train_end 0)                    # microseconds
@@ -208,7 +88,7 @@ const DEFINE_CLASSIC: &str = "  \
   (samples 0)
 ";
 
-const DEFINE_RATE: &str = "  \
+pub(super) const DEFINE_RATE: &str = "  \
   (by_rate true)                   # until the first sign of congestion
   (doubled_at 0)                   # microseconds
 ";
@@ -216,7 +96,7 @@ const DEFINE_RATE: &str = "  \
 /// What leaves the pipe with this ACK is bounded by what cwnd let in, so that a cumulative ACK
 /// over data that was SACKed before counts once. A flow that uses less than half of its window
 /// has not shown that the path carries it (RFC 7661 §4.2).
-const FOLD: &str = "
+pub(super) const FOLD: &str = "
 (when true
   (:= lost_now (* mss Ack.lost_pkts_sample))
   (:= delivered (min (+ Ack.bytes_acked Ack.bytes_misordered)
@@ -230,40 +110,46 @@ const FOLD: &str = "
 ";
 
 /// RFC 8257 §3.3, by packets as Linux counts: marks are known for whole packets alone.
-const SHARE: &str = "
+pub(super) const SHARE: &str = "
 (when (> (+ Ack.packets_acked Ack.packets_misordered) 0)
   (:= window_packets (+ window_packets Ack.packets_acked Ack.packets_misordered))
   (:= window_marked (+ window_marked Ack.ecn_packets))
   (:= window_left (- window_left Ack.bytes_acked))
   (when (== window_left 0)
     (:= Report.alpha
-      (+ (- Report.alpha (* @gain@ Report.alpha))
-         (* @gain@ (/ (* 1048576 (min window_marked window_packets)) window_packets))))
+      (+ (- Report.alpha (* @share's weight@ Report.alpha))
+         (* @share's weight@ (/ (* 1048576 (min window_marked window_packets)) window_packets))))
     (:= window_left (- outstanding Ack.bytes_acked))
     (:= window_packets 0)
     (:= window_marked 0)))
 ";
 
+/// Until the receiver has seen CWR its ACKs still echo the marks of the old window (RFC 3168
+/// §6.1.3), so what follows a mark lasts until something that was sent later is acknowledged.
+pub(super) const BEYOND: &str =
+    "(+ (- outstanding Ack.bytes_acked) (if (> Ack.lost_pkts_sample 0) 0 1))";
+pub(super) const ALL: &str = "(- outstanding Ack.bytes_acked)";
+
 /// Whole segments, as kernels reckon.
-const WHOLE_SEGMENTS: &str = "(* mss (/ (* @beta@ Cwnd) mss))";
+pub(super) const WHOLE_SEGMENTS: &str = "(* mss (/ @lost@ mss))";
 /// RFC 8257 §3.3 for a mark, §3.4 for a loss. To the byte: in a small window, a whole segment would
 /// be far more than α/2.
-const BY_SHARE: &str = "(if (> Ack.lost_pkts_sample 0)
-    (* @beta@ Cwnd)
+pub(super) const BY_SHARE: &str = "(if (> Ack.lost_pkts_sample 0)
+    @lost@
     (- Cwnd (/ (* Cwnd Report.alpha) 2097152)))";
 
-const LOSS: &str = "(> Ack.lost_pkts_sample 0)";
-const LOSS_OR_MARK: &str = "(|| (> Ack.lost_pkts_sample 0) (> Ack.ecn_packets 0))";
+pub(super) const LOSS: &str = "(> Ack.lost_pkts_sample 0)";
+pub(super) const LOSS_OR_MARK: &str = "(|| (> Ack.lost_pkts_sample 0) (> Ack.ecn_packets 0))";
 /// While a rate governs, cwnd is out of the way: what is out is the window.
-const WINDOW_OF_RATE: &str = "(if (> Rate 0) (min last_cwnd outstanding) last_cwnd)";
-const LEAVE_RATE: &str = "(when by_rate
+pub(super) const WINDOW_OF_RATE: &str = "(if (> Rate 0) (min last_cwnd outstanding) last_cwnd)";
+pub(super) const LEAVE_RATE: &str = "(when by_rate
     (:= by_rate false)
     (when (> Rate 0) (:= Cwnd (max mss (min Cwnd outstanding))))
     (:= Rate 0))";
 
 /// In this order: the datapath's undo, a timeout, the end of a recovery, the begin of one, the
 /// window within it.
-const RESPONSE: &str = "
+pub(super) const RESPONSE: &str = "
 # Only an undo of a spurious reduction raises cwnd behind the program's back.
 (when (&& (> Report.mode 0) (> Cwnd last_cwnd))
   (:= Report.ssthresh ssthresh_before)
@@ -278,7 +164,7 @@ const RESPONSE: &str = "
   (when (== Report.mode 0)
     (:= Report.before @window@)
     (:= ssthresh_before Report.ssthresh)
-    (:= Report.ssthresh (max (* mss (/ (* @beta@ Report.before) mss)) (* 2 mss))))
+    (:= Report.ssthresh (max (* mss (/ @lost before@ mss)) (* 2 mss))))
   @leave rate@
   @no goal@
   (:= recover (max recover outstanding))
@@ -302,7 +188,7 @@ const RESPONSE: &str = "
   (:= Report.before Cwnd)
   (:= ssthresh_before Report.ssthresh)
   (:= Report.ssthresh (max @reduced@ (* 2 mss)))
-  (:= recover (- outstanding Ack.bytes_acked))
+  (:= recover @above@)
   (:= prr_delivered 0)
   (:= prr_out 0)
   (:= last_flight (+ Flow.bytes_in_flight (+ delivered lost_now)))
@@ -330,7 +216,7 @@ const RESPONSE: &str = "
 /// HyStart as Linux has it (Ha and Rhee, "Taming the elephants", 2011, and `tcp_cubic.c`): slow
 /// start ends when the first ACKs of a round trip come late, or when a train of closely spaced
 /// ACKs is half as long as the least RTT, and one ms for what the sender aggregates.
-const CLASSIC: &str = "
+pub(super) const CLASSIC: &str = "
 (when (&& (== Report.ssthresh +infinity) (> Ack.bytes_acked 0))
   (:= round_left (- round_left Ack.bytes_acked))
   (when (== round_left 0)
@@ -353,12 +239,12 @@ const CLASSIC: &str = "
 ";
 
 /// Pacing spreads ACKs over the round trip, whatever the path: there, only the delay tells.
-const ACK_TRAIN: &str = "(when (<= (- Ack.now train_end) 2000)
+pub(super) const ACK_TRAIN: &str = "(when (<= (- Ack.now train_end) 2000)
       (:= train_end Ack.now)
       (when (> (- Ack.now round_start) (/ (+ Report.min_rtt_us 1000) 2))
         (:= leave true)))";
 
-const PLUS_PLUS: &str = "
+pub(super) const PLUS_PLUS: &str = "
 # RFC 9406 4.2, in the initial slow start only.
 (when (&& (== Report.ssthresh +infinity) (> Ack.bytes_acked 0))
   (:= round_min_us (min round_min_us Flow.rtt_sample_us))
@@ -388,7 +274,7 @@ const PLUS_PLUS: &str = "
 ";
 
 /// CCP §4.4, Figure 6.
-const SLOW_START_CWND: &str = "
+pub(super) const SLOW_START_CWND: &str = "
 (when (&& @open@ (&& limited (> Ack.bytes_acked 0)))
   (:= Report.acked (+ Report.acked delivered))
   (:= growth delivered)
@@ -399,7 +285,7 @@ const SLOW_START_CWND: &str = "
 ";
 
 /// CCP §4.4, Figure 4: the plane adds what was acknowledged, each report.
-const SLOW_START_PLANE: &str = "
+pub(super) const SLOW_START_PLANE: &str = "
 (when (&& (!= Report.mode 1) (&& limited (> Ack.bytes_acked 0)))
   (:= growth delivered)
   (when (< Cwnd Report.ssthresh)
@@ -412,7 +298,7 @@ const SLOW_START_PLANE: &str = "
 /// CCP §4.4, the excerpt by rate: cwnd stays out of the way, at one and a half round trips of
 /// the rate, which stays below what a datapath believes. From the first sign of congestion on,
 /// [`SLOW_START_CWND`] takes over.
-const SLOW_START_RATE: &str = "
+pub(super) const SLOW_START_RATE: &str = "
 (when (&& by_rate (< Flow.rtt_sample_us +infinity))
   (when (== Rate 0)
     (:= Rate (min 1000000000000 (/ (* Cwnd 1000000) Flow.rtt_sample_us)))
@@ -423,14 +309,51 @@ const SLOW_START_RATE: &str = "
   (:= Cwnd (max Cwnd (/ (* Rate Flow.rtt_sample_us) 666667))))
 ";
 
-const RENO_PACE: &str = "
+pub(super) const DELAYS: &str = "
+(when (&& (> Ack.bytes_acked 0) (< Flow.rtt_sample_us +infinity))
+  (:= Report.rtt_sum_us (+ Report.rtt_sum_us Flow.rtt_sample_us))
+  (:= Report.rtt_samples (+ Report.rtt_samples 1)))
+";
+
+/// Brakmo and Peterson, "TCP Vegas: End to End Congestion Avoidance on a Global Internet", IEEE
+/// JSAC 13(8), 1995, §III-C and §III-D: the window less what the path takes at the least RTT waits
+/// in the queue. The least sample of a round trip counts, so that delayed and compressed ACKs do
+/// not; two samples tell too little, and cwnd grows as Reno's (Linux's `tcp_vegas.c`). When slow
+/// start ends, the queue that it built is given back (there, too).
+pub(super) const TURNS: &str = "
+(when (> Ack.bytes_acked 0)
+  (:= round_left (- round_left Ack.bytes_acked))
+  (when (> Report.mode 0) (:= samples 0))
+  (when (== Report.mode 0)
+    (:= samples (+ samples 1))
+    (:= round_min_us (min round_min_us Flow.rtt_sample_us)))
+  (when (== round_left 0)
+    (when (&& limited (> samples 0))
+      (:= Report.queued (/ (* Cwnd (- round_min_us Report.min_rtt_us)) round_min_us))
+      (when (&& (< Cwnd Report.ssthresh) (> Report.queued @gamma@))
+        (:= Cwnd (max (* 2 mss) (+ (- Cwnd Report.queued) mss)))
+        (:= Report.ssthresh Cwnd)
+        (:= round_min_us 0))
+      (when (&& (>= Cwnd Report.ssthresh) (> round_min_us 0))
+        (when (|| (< samples 3) (< Report.queued @alpha@))
+          (:= Cwnd (+ Cwnd mss)))
+        (when (&& (>= samples 3) (> Report.queued @beta@))
+          (:= Cwnd (max (* 2 mss) (- Cwnd mss)))
+          (:= Report.ssthresh (min Report.ssthresh Cwnd)))))
+    (:= round_left Flow.bytes_in_flight)
+    (:= round_min_us +infinity)
+    (:= samples 0)
+    (:= hold (! hold))))
+";
+
+pub(super) const RENO_PACE: &str = "
 (when (> growth 0)
   (:= per_mss Cwnd))
 ";
 
 /// One step for what was earned before, at most, as the pace may have changed since (Linux's
 /// `tcp_cong_avoid_ai`).
-const AVOIDANCE: &str = "
+pub(super) const AVOIDANCE: &str = "
 (when (&& (> growth 0) (|| (> Flow.bytes_pending 0)
                            (> (+ (+ Flow.bytes_in_flight delivered) mss) Cwnd)))
   (when (&& (>= credit per_mss) (>= (- ceiling Cwnd) mss))

@@ -1,0 +1,168 @@
+//! Hybla (Caini and Firrincieli, Int. J. of Satellite Communications and Networking 22(5), 2004):
+//! a flow over a long path sends as it would over one of 25 ms.
+//!
+//! ρ is the RTT in units of a reference RTT₀. Slow start adds 2^ρ - 1 segments for each that is
+//! delivered, congestion avoidance ρ² segments a round trip; so the rate, cwnd / RTT, rises as fast
+//! as that of a Reno over RTT₀. The plane knows ρ and sets both.
+
+use fairwater_plane::{Algorithm, AlgorithmError, Control, Flow, FlowInfo, Programs, Report};
+
+use crate::registry::{Entry, builder};
+use crate::spec::{Parameter, Settings};
+use crate::window::{Doubling, Marks, Pace, Period, Shape, Window};
+
+/// How a [`Hybla`] behaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HyblaConfig {
+    /// RTT₀: the RTT of the path to be equal with, from 100 µs to 1 s.
+    pub reference_us: u64,
+    /// Whether ECN marks count as congestion (RFC 3168 §6.1.2).
+    pub ecn: bool,
+    /// How often flows report.
+    pub report: Period,
+}
+
+impl Default for HyblaConfig {
+    /// The paper's RTT₀ (§3).
+    fn default() -> Self {
+        Self {
+            reference_us: 25_000,
+            ecn: true,
+            report: Period::default(),
+        }
+    }
+}
+
+/// How the algorithm is known by name.
+pub(crate) const ENTRY: Entry = Entry {
+    name: "hybla",
+    summary: "Hybla (Caini and Firrincieli): long paths grow as fast as short ones",
+    parameters: PARAMETERS,
+    parse: |settings| builder(HyblaConfig::from_settings(settings), Hybla::new),
+};
+
+const PARAMETERS: &[Parameter] = &[
+    Parameter {
+        key: "rtt0",
+        range: "a duration from 100us to 1s",
+        default: "25ms",
+        meaning: "the RTT of the path that longer ones are to be equal with",
+    },
+    Parameter::ECN,
+    Parameter::REPORT,
+];
+
+impl HyblaConfig {
+    const REFERENCES: std::ops::RangeInclusive<u64> = 100..=1_000_000;
+
+    fn from_settings(settings: &mut Settings<'_>) -> Self {
+        let default = Self::default();
+        let reference = settings.duration_us("rtt0", Self::REFERENCES);
+        Self {
+            reference_us: reference.unwrap_or(default.reference_us),
+            ecn: settings.boolean("ecn").unwrap_or(default.ecn),
+            report: settings.period().unwrap_or(default.report),
+        }
+    }
+}
+
+/// Hybla. To losses it is Reno.
+#[derive(Debug)]
+pub struct Hybla {
+    window: Window,
+    reference_us: u64,
+}
+
+/// ρ above which slow start grows no faster: eightfold each round trip. The paper spreads the bursts
+/// over the round trip and bounds them by an estimate of the bandwidth; without, 2^ρ is so far
+/// beyond what the path takes that many halvings have to follow.
+const MOST_DOUBLINGS: f64 = 3.0;
+
+impl Hybla {
+    /// Compiles the program.
+    ///
+    /// # Errors
+    /// [`AlgorithmError::OutOfRange`] for a reference or a report period out of its range.
+    pub fn new(programs: &mut Programs, config: HyblaConfig) -> Result<Self, AlgorithmError> {
+        if !HyblaConfig::REFERENCES.contains(&config.reference_us) {
+            return Err(AlgorithmError::OutOfRange {
+                parameter: "rtt0",
+                value: format!("{} µs", config.reference_us),
+                range: "from 100 µs to 1 s".to_owned(),
+            });
+        }
+        let shape = Shape {
+            doubling: Doubling::AsPlaneSays,
+            marks: Marks::as_loss(config.ecn),
+            period: config.report,
+            ..Shape::RENO
+        };
+        Ok(Self {
+            window: Window::load(programs, "hybla", shape)?,
+            reference_us: config.reference_us,
+        })
+    }
+}
+
+impl Algorithm for Hybla {
+    fn name(&self) -> &str {
+        "hybla"
+    }
+
+    fn new_flow(&self, info: &FlowInfo, control: &mut Control) -> Box<dyn Flow> {
+        self.window.begin(info, control);
+        let mut flow = HyblaFlow {
+            window: self.window,
+            reference_us: self.reference_us,
+            pace: Pace::NONE,
+            gain: 1024,
+        };
+        if info.srtt_us > 0 {
+            flow.open(info.srtt_us, control);
+        }
+        Box::new(flow)
+    }
+}
+
+struct HyblaFlow {
+    window: Window,
+    reference_us: u64,
+    pace: Pace,
+    gain: u64,
+}
+
+impl HyblaFlow {
+    /// RTT / RTT₀, at least 1: short paths are Reno's.
+    fn rho(&self, rtt_us: u64) -> f64 {
+        (rtt_us as f64 / self.reference_us as f64).max(1.0)
+    }
+
+    /// Slow start, in 1024th of what is delivered.
+    fn open(&mut self, rtt_us: u64, control: &mut Control) {
+        let doublings = self.rho(rtt_us).min(MOST_DOUBLINGS);
+        let gain = (1024.0 * (doublings.exp2() - 1.0)).round() as u64;
+        self.window.gain(gain, &mut self.gain, control);
+    }
+}
+
+impl Flow for HyblaFlow {
+    fn on_report(&mut self, report: &Report, control: &mut Control) {
+        let reading = self.window.read(report);
+        // The least RTT: queues of its own would make a flow ever more eager.
+        if reading.min_rtt_us == u64::MAX {
+            return;
+        }
+        self.open(reading.min_rtt_us, control);
+        let cwnd = if reading.recovering {
+            reading.ssthresh
+        } else {
+            reading.cwnd
+        };
+        let rho = self.rho(reading.min_rtt_us);
+        let pace = Pace {
+            per_mss: ((cwnd as f64 / (rho * rho)) as u64).max(1),
+            ceiling: u64::MAX,
+        };
+        self.window.pace(pace, &mut self.pace, control);
+    }
+}
