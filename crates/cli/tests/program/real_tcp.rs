@@ -63,7 +63,7 @@ fn those_that_fill_buffers_fill_the_link() {
     if !privileged() {
         return;
     }
-    let Some(runs) = try_on("24mbit 20ms 1bdp", 6, &["reno", "cubic"]) else {
+    let Some(runs) = try_on("24mbit 20ms 1bdp", 6, &["reno", "cubic", "illinois"]) else {
         return;
     };
     for run in runs {
@@ -232,4 +232,18 @@ fn flows_that_share_a_controller_have_equal_parts() {
             assert!((0.85..1.15).contains(&(part / equal)), "{parts:?}");
         }
     }
+}
+
+/// Brakmo & Peterson: between α = 2 and β = 4 packets of 0.5 ms wait, where Linux's bursts of a
+/// few more allow it.
+#[test]
+fn vegas_keeps_a_few_packets_in_the_queue() {
+    if !privileged() {
+        return;
+    }
+    let Some(run) = alone_on("24mbit 20ms 2bdp", 8, "vegas") else {
+        return;
+    };
+    assert!(run.utilisation > 0.85, "{run:?}");
+    assert!(run.queueing_p50_ms < 5.0, "{run:?}");
 }
