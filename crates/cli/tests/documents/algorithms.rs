@@ -94,7 +94,10 @@ fn code(line: &str) -> &str {
 
 /// What is in the string of a line of Rust that begins or ends one; else the line.
 fn unquoted(line: &str) -> &str {
-    let line = line.split_once("= \"").map_or(line, |(_, inside)| inside);
+    let begin = ["= \"", "format!(\""];
+    let inside = begin.iter().find_map(|begin| line.split_once(begin));
+    let line = inside.map_or(line, |(_, inside)| inside);
+    let line = line.strip_suffix("\"),").unwrap_or(line);
     line.trim_end_matches(['"', ';', '\\'])
 }
 
@@ -117,7 +120,7 @@ fn is_of(quoted: &str, source: &str) -> bool {
     }
     // What is mostly put in would be anything.
     let literal = parts.iter().map(|part| part.len()).sum::<usize>() + rest.len();
-    if literal * 2 < quoted.len() {
+    if literal * 3 < quoted.len() {
         return false;
     }
     let Some(mut quoted) = quoted.strip_suffix(rest) else {
