@@ -97,7 +97,8 @@ fn fields(plane: &Plane) -> Vec<u64> {
         .map(|v| match v.name.as_str() {
             "acked" | "delivered" => 144_800,
             "before" | "ssthresh" => 100_000,
-            "rtt_us" | "min_rtt_us" => 20_000,
+            "in_flight" => 144_800,
+            "rtt_us" | "min_rtt_us" | "least_us" | "greatest_us" | "srtt_us" => 20_000,
             _ => 0,
         })
         .collect()
@@ -139,7 +140,9 @@ fn trivial(bencher: divan::Bencher<'_, '_>) {
     reports(bencher, plane);
 }
 
-#[divan::bench(args = ["constant", "reno", "cubic", "ledbatpp", "sprout", "vivace"])]
+#[divan::bench(args = [
+    "constant", "copa", "cubic", "ledbatpp", "nimbus", "reno", "sprout", "vivace",
+])]
 fn algorithm(bencher: divan::Bencher<'_, '_>, spec: &str) {
     let mut plane = Plane::new("bench", SignalSet::ALL);
     let choice = fairwater_algorithms::by_spec(spec).unwrap();

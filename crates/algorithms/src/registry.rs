@@ -7,8 +7,8 @@ use fairwater_plane::{Algorithm, AlgorithmError, Programs};
 
 use crate::spec::{Parameter, Settings, SpecError, nearest};
 use crate::{
-    bbr, congestion_manager, constant, copa, cubic, dctcp, hybla, illinois, ledbatpp, reno, sprout,
-    vegas, vivace,
+    bbr, congestion_manager, constant, copa, cubic, dctcp, hybla, illinois, ledbatpp, nimbus, reno,
+    sprout, vegas, vivace,
 };
 
 /// An algorithm that this crate has.
@@ -36,6 +36,7 @@ const ALL: &[Entry] = &[
     hybla::ENTRY,
     illinois::ENTRY,
     ledbatpp::ENTRY,
+    nimbus::ENTRY,
     reno::ENTRY,
     sprout::ENTRY,
     vegas::ENTRY,

@@ -4,7 +4,7 @@
 //! least RTT, the velocity, the mode and δ.
 
 mod program;
-mod rules;
+pub(crate) mod rules;
 
 use fairwater_plane::{
     Algorithm, AlgorithmError, Control, Field, Flow, FlowInfo, Programs, Report, Var,

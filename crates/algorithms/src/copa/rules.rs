@@ -66,6 +66,23 @@ pub(crate) struct Setting {
     pub(crate) heading: bool,
 }
 
+impl Setting {
+    /// cwnd, in packets, after `acked` packets at this standing RTT: what the datapath program
+    /// does at each ACK, for an algorithm that runs in the plane alone.
+    pub(crate) fn step(&self, cwnd: f64, standing_us: u64, acked: f64) -> f64 {
+        let queueing_us = standing_us.saturating_sub(self.base_us) as f64;
+        let queued = cwnd * queueing_us / standing_us.max(1) as f64;
+        let up = queued <= self.share;
+        let velocity = if up == self.heading { self.velocity } else { 1 };
+        let wanted = self.share * velocity as f64;
+        if up {
+            cwnd + wanted.min(cwnd) * acked / cwnd
+        } else {
+            (cwnd - wanted.min(self.share.max(queued / 2.0)) * acked / cwnd).max(2.0)
+        }
+    }
+}
+
 /// The state of one flow.
 #[derive(Debug, Clone)]
 pub(crate) struct Rules {
@@ -134,6 +151,11 @@ impl Rules {
                 heading: true,
             },
         }
+    }
+
+    /// Changes δ of default mode.
+    pub(crate) fn set_delta(&mut self, delta: f64) {
+        self.share = 1.0 / delta;
     }
 
     /// What holds now.

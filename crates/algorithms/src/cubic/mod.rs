@@ -3,7 +3,7 @@
 //! The program reduces, recovers and runs slow start by itself. The plane computes the curve at
 //! each report and sets the pace that brings cwnd onto it within the next round trip.
 
-mod curve;
+pub(crate) mod curve;
 
 use fairwater_plane::{Algorithm, AlgorithmError, Control, Flow, FlowInfo, Programs, Report};
 
@@ -217,29 +217,24 @@ impl CubicFlow {
             none => none.insert(Epoch::new(reading.time_us, cwnd, w_max, cwnd_prior)),
         };
 
-        // Segments to be acknowledged for one more (RFC 9438 §4.4 and §4.5): cwnd meets the
-        // target within a round trip, grows by half at most, and hardly where the target is below.
-        let target = epoch.w_cubic(reading.time_us, rtt_us);
-        let mut count = if target > cwnd {
-            cwnd / (target - cwnd)
-        } else {
-            100.0 * cwnd
-        };
+        let count = epoch.count(
+            reading.time_us,
+            rtt_us,
+            cwnd,
+            self.config.reno_friendly,
+            w_max.is_some(),
+        );
         let ahead_us = rtt_us.max(self.config.report.micros());
         let mut ceiling = epoch.w_cubic(reading.time_us, ahead_us).max(cwnd + 1.0);
         // RFC 9438 §4.3.
-        if self.config.reno_friendly && epoch.w_est() > cwnd {
-            count = count.min(cwnd / (epoch.w_est() - cwnd));
+        if self.config.reno_friendly {
             ceiling = ceiling.max(epoch.w_est());
         }
-        // Linux: where no loss has shown a W_max, the curve alone would take seconds to find the
-        // path's capacity; cwnd grows by a twentieth each round trip.
         if w_max.is_none() {
-            count = count.min(20.0);
             ceiling = f64::INFINITY;
         }
         Pace {
-            per_mss: (count.max(2.0) * self.mss) as u64,
+            per_mss: (count * self.mss) as u64,
             ceiling: (ceiling * self.mss) as u64,
         }
     }

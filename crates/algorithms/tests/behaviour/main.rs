@@ -17,6 +17,7 @@ mod illinois;
 mod ledbatpp;
 mod limits;
 mod native;
+mod nimbus;
 mod reno;
 mod robust;
 mod slow_start;

@@ -14,6 +14,7 @@ mod ecn;
 mod hybla;
 mod illinois;
 mod ledbatpp;
+mod nimbus;
 mod reno;
 mod slow_start;
 mod sprout;

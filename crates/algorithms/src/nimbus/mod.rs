@@ -1,0 +1,447 @@
+//! Nimbus (Goyal et al., "Elasticity detection: a building block for delay-sensitive congestion
+//! control"; CCP §6.1; Bundler §4.3): delay control, but a TCP's where the cross traffic is
+//! elastic, which its answer to pulses tells.
+
+mod competitive;
+mod cross;
+mod delay;
+mod elasticity;
+mod program;
+mod pulse;
+
+use std::collections::VecDeque;
+
+use fairwater_plane::{
+    Algorithm, AlgorithmError, Control, Field, Flow, FlowInfo, MAX_RATE, Programs, Report, Var,
+};
+
+use crate::registry::{Entry, builder};
+use crate::spec::{Parameter, Settings};
+use crate::windowed::{WindowedMax, WindowedMin};
+use competitive::Competitor;
+pub use competitive::NimbusCompetitive;
+use cross::History;
+use delay::Delay;
+pub use delay::NimbusDelay;
+use elasticity::{Detector, Plan, THRESHOLD, WINDOW_US};
+
+/// How a [`Nimbus`] behaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NimbusConfig {
+    /// μ, the bottleneck's rate, bytes/s of IP packets, from 1 to [`MAX_RATE`]; `None` is the
+    /// greatest rate at which packets were received.
+    pub capacity: Option<u64>,
+    /// What runs while cross traffic is inelastic.
+    pub delay: NimbusDelay,
+    /// What runs while cross traffic is elastic.
+    pub competitive: NimbusCompetitive,
+    /// How often flows report, µs, from 2,000 to 25,000: two samples for each period of twice the
+    /// pulses' frequency at least.
+    pub report_us: u64,
+}
+
+impl Default for NimbusConfig {
+    fn default() -> Self {
+        Self {
+            capacity: None,
+            delay: NimbusDelay::default(),
+            competitive: NimbusCompetitive::default(),
+            report_us: 10_000,
+        }
+    }
+}
+
+/// How the algorithm is known by name.
+pub(crate) const ENTRY: Entry = Entry {
+    name: "nimbus",
+    summary: "Nimbus (Goyal et al.): delay control, or TCP's beside elastic traffic",
+    parameters: PARAMETERS,
+    parse: |settings| builder(NimbusConfig::from_settings(settings), Nimbus::new),
+};
+
+const PARAMETERS: &[Parameter] = &[
+    Parameter {
+        key: "capacity",
+        range: "a rate from 8bit to 8796gbit, `96mbit` for instance",
+        default: "the greatest rate seen",
+        meaning: "the bottleneck's rate",
+    },
+    Parameter {
+        key: "delay",
+        range: "`basic` or `copa`",
+        default: "basic",
+        meaning: "what runs while cross traffic is inelastic",
+    },
+    Parameter {
+        key: "competitive",
+        range: "`cubic` or `reno`",
+        default: "cubic",
+        meaning: "what runs while cross traffic is elastic",
+    },
+    Parameter {
+        key: "report",
+        range: "a duration from 2ms to 25ms",
+        default: "10ms",
+        meaning: "how often flows report",
+    },
+];
+
+impl NimbusConfig {
+    const REPORT_US: std::ops::RangeInclusive<u64> = 2_000..=25_000;
+
+    fn from_settings(settings: &mut Settings<'_>) -> Self {
+        let default = Self::default();
+        let delays = [("basic", NimbusDelay::Basic), ("copa", NimbusDelay::Copa)];
+        let tcps = [
+            ("cubic", NimbusCompetitive::Cubic),
+            ("reno", NimbusCompetitive::Reno),
+        ];
+        Self {
+            capacity: settings.rate("capacity", 1..=MAX_RATE),
+            delay: settings.one_of("delay", &delays).unwrap_or(default.delay),
+            competitive: settings
+                .one_of("competitive", &tcps)
+                .unwrap_or(default.competitive),
+            report_us: settings
+                .duration_us("report", Self::REPORT_US)
+                .unwrap_or(default.report_us),
+        }
+    }
+
+    fn check(&self) -> Result<(), AlgorithmError> {
+        let out = |parameter, value: u64, range: String| {
+            Err(AlgorithmError::OutOfRange {
+                parameter,
+                value: value.to_string(),
+                range,
+            })
+        };
+        match self.capacity {
+            _ if !Self::REPORT_US.contains(&self.report_us) => out(
+                "report",
+                self.report_us,
+                "from 2,000 to 25,000 µs".to_owned(),
+            ),
+            Some(rate) if !(1..=MAX_RATE).contains(&rate) => {
+                out("capacity", rate, format!("from 1 to {MAX_RATE} bytes/s"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// RTTmin and the greatest rate are of so long, µs: beside elastic traffic the queue is never
+/// empty, and the flow never has the link for itself.
+const MEMORY_US: u64 = 60_000_000;
+/// z, for its spectrum, is of packets of so long: half a pulse, µs. Less would show more of the
+/// pulses, but also of each packet.
+const SHORT_US: u64 = 100_000;
+/// S and z, for control, are of whole pulses, which then do not show, µs.
+const LONG_US: u64 = pulse::PERIOD_US;
+/// η, of each 100 ms, has to say the same so many times before the control changes: noise seldom
+/// does.
+const CONFIRMATIONS: u32 = 10;
+/// A queue of so long, µs, or less is taken to be empty.
+const EMPTY_US: u64 = 1_500;
+/// With more loss than this, delay control sends no more than what gets through: the buffer is
+/// shorter than its target.
+const LOSS_SHARE: f64 = 0.02;
+/// The rate is at least this share of the bottleneck's: pulses need something to be cut from, and
+/// S and R some packets.
+const LEAST_SHARE: f64 = 0.125;
+/// And at most this: more than all, so that a queue can be built.
+const MOST_SHARE: f64 = 1.1;
+/// But this where the bottleneck's rate is what was found so far, and more may be found.
+const MOST_FOUND: f64 = 2.0;
+
+/// A link carries so many bytes besides each segment: IPv4, TCP and its timestamps. S and R are of
+/// payload.
+const HEADERS: f64 = 52.0;
+
+/// Nimbus.
+#[derive(Debug)]
+pub struct Nimbus {
+    config: NimbusConfig,
+    plan: Plan,
+    handles: Handles,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Handles {
+    acked: Field,
+    lost: Field,
+    timeout: Field,
+    least_us: Field,
+    srtt_us: Field,
+    in_flight: Field,
+    slow_start: Field,
+    mss: Var,
+}
+
+impl Nimbus {
+    /// Compiles the program and plans the transform.
+    ///
+    /// # Errors
+    /// [`AlgorithmError::OutOfRange`] for a capacity or a report period out of its range.
+    pub fn new(programs: &mut Programs, config: NimbusConfig) -> Result<Self, AlgorithmError> {
+        config.check()?;
+        let p = programs.add("nimbus", &program::source(config.report_us))?;
+        Ok(Self {
+            config,
+            plan: Plan::new(config.report_us),
+            handles: Handles {
+                acked: p.field("acked")?,
+                lost: p.field("lost")?,
+                timeout: p.field("timeout")?,
+                least_us: p.field("least_us")?,
+                srtt_us: p.field("srtt_us")?,
+                in_flight: p.field("in_flight")?,
+                slow_start: p.field("slow_start")?,
+                mss: p.variable("mss")?,
+            },
+        })
+    }
+
+    /// A flow, for whoever wants to look into it: [`NimbusFlow::is_competitive`].
+    pub fn flow(&self, info: &FlowInfo, control: &mut Control) -> NimbusFlow {
+        control.update(self.handles.mss, info.mss.max(1));
+        NimbusFlow {
+            config: self.config,
+            handles: self.handles,
+            mss: f64::from(info.mss.max(1)),
+            history: History::new(),
+            base: WindowedMin::default(),
+            greatest: WindowedMax::default(),
+            rtt_us: 0,
+            last_us: info.now_us,
+            detector: Detector::new(&self.plan),
+            delay: Delay::new(self.config.delay),
+            cross: 0.0,
+            empty_until_us: 0,
+            doubts: 0,
+            competitor: None,
+            rate: None,
+            former: VecDeque::with_capacity(
+                (WINDOW_US / self.config.report_us.max(1)) as usize + 2,
+            ),
+        }
+    }
+}
+
+impl Algorithm for Nimbus {
+    fn name(&self) -> &str {
+        "nimbus"
+    }
+
+    fn new_flow(&self, info: &FlowInfo, control: &mut Control) -> Box<dyn Flow> {
+        Box::new(self.flow(info, control))
+    }
+
+    /// It paces.
+    fn idle_restart(&self) -> bool {
+        false
+    }
+}
+
+/// What the rules inside see of a report.
+#[derive(Debug, Clone, Copy)]
+struct Observed {
+    time_us: u64,
+    /// Since the last report.
+    since_us: u64,
+    /// The least RTT since the last report, and of [`MEMORY_US`].
+    rtt_us: u64,
+    base_us: u64,
+    mss: f64,
+    /// μ, S and z, bytes/s; the latter two over [`LONG_US`].
+    capacity: f64,
+    sent: f64,
+    cross: f64,
+    /// R, bytes/s, and the share of packets lost, over the same time.
+    received: f64,
+    lost_share: f64,
+    /// Bytes since the last report.
+    acked: f64,
+    lost: f64,
+}
+
+/// A flow of [`Nimbus`].
+#[derive(Debug)]
+pub struct NimbusFlow {
+    config: NimbusConfig,
+    handles: Handles,
+    mss: f64,
+    history: History,
+    base: WindowedMin,
+    greatest: WindowedMax,
+    rtt_us: u64,
+    last_us: u64,
+    detector: Detector,
+    delay: Delay,
+    /// z as it was known last, bytes/s.
+    cross: f64,
+    /// Until then z is not known anew, µs.
+    empty_until_us: u64,
+    /// How many times in a row η spoke for the other control.
+    doubts: u32,
+    /// While cross traffic is elastic.
+    competitor: Option<Competitor>,
+    /// The rate without pulses, bytes/s; `None` in slow start.
+    rate: Option<f64>,
+    /// The rates of the last 5 s.
+    former: VecDeque<(u64, f64)>,
+}
+
+impl NimbusFlow {
+    /// Whether it takes the cross traffic to be elastic, and competes.
+    #[must_use]
+    pub fn is_competitive(&self) -> bool {
+        self.competitor.is_some()
+    }
+
+    /// η as of its last computation; `None` in the first 5 s.
+    #[must_use]
+    pub fn elasticity(&self) -> Option<f64> {
+        self.detector.elasticity()
+    }
+
+    /// The rate without pulses, bytes/s, after what was seen.
+    fn control(&mut self, rate: f64, seen: &Observed) -> f64 {
+        let unknown = self.config.capacity.is_none() && self.is_empty(seen);
+        let next = match &mut self.competitor {
+            Some(competitor) => competitor.rate(seen),
+            // What the link carries is not known while it is not full.
+            None if unknown => {
+                let loop_us = seen.rtt_us.saturating_add(pulse::PERIOD_US);
+                rate * (1.0 + (seen.since_us as f64 / loop_us as f64).min(1.0))
+            }
+            None => self.delay.rate(rate, seen),
+        };
+        let next = match self.competitor {
+            None if seen.lost_share > LOSS_SHARE => next.min(seen.received),
+            _ => next,
+        };
+        let found = self.config.capacity.is_none() && (unknown || self.is_competitive());
+        let most = if found { MOST_FOUND } else { MOST_SHARE };
+        if next.is_finite() {
+            next.clamp(LEAST_SHARE * seen.capacity, most * seen.capacity)
+        } else {
+            rate
+        }
+    }
+
+    /// Whether the queue was empty of late.
+    fn is_empty(&self, seen: &Observed) -> bool {
+        seen.time_us < self.empty_until_us
+    }
+
+    /// Changes to the other control where η says so.
+    fn switch(&mut self, elasticity: f64, rate: f64, seen: &Observed) {
+        let elastic = elasticity >= THRESHOLD;
+        if elastic == self.is_competitive() {
+            self.doubts = 0;
+            return;
+        }
+        self.doubts += 1;
+        if self.doubts < CONFIRMATIONS {
+            return;
+        }
+        self.doubts = 0;
+        if elastic {
+            // What delay control has lost since the traffic changed is taken back.
+            let before = self.former.front().map_or(rate, |(_, rate)| *rate);
+            let mut competitor = Competitor::new(self.config.competitive);
+            competitor.begin(before.max(rate), seen);
+            self.competitor = Some(competitor);
+        } else {
+            self.competitor = None;
+            self.delay.begin(rate, seen);
+        }
+    }
+
+    fn remember(&mut self, time_us: u64, rate: f64) {
+        let old = |(at, _): &(u64, f64)| time_us.saturating_sub(*at) > WINDOW_US;
+        while self.former.front().is_some_and(old) || self.former.len() == self.former.capacity() {
+            self.former.pop_front();
+        }
+        self.former.push_back((time_us, rate));
+    }
+}
+
+impl Flow for NimbusFlow {
+    fn on_report(&mut self, report: &Report, control: &mut Control) {
+        let h = self.handles;
+        let time_us = report.time_us();
+        let since_us = time_us.saturating_sub(self.last_us);
+        self.last_us = time_us;
+        let (acked, lost) = (report[h.acked], report[h.lost]);
+        self.history
+            .report(time_us, (acked, lost), report[h.in_flight], self.mss);
+        if report[h.least_us] < u64::MAX {
+            self.rtt_us = report[h.least_us].max(1);
+        }
+        let base_us = self.base.update(time_us, self.rtt_us, MEMORY_US);
+        let long = self.history.rates(LONG_US, self.mss);
+        let short = self.history.rates(SHORT_US, self.mss);
+        // Of less than a whole pulse, so that pulses find out what the link carries.
+        if let Some(rates) = short {
+            self.greatest
+                .update(time_us, rates.received as u64, MEMORY_US);
+        }
+        if self.rtt_us == 0 || report.is_set(h.slow_start) {
+            return;
+        }
+        let now = short.or(long).map(|rates| rates.received);
+        let by_window = report.cwnd() as f64 * 1e6 / self.rtt_us as f64;
+        let found = now.unwrap_or(0.0).max(by_window / 2.0);
+        let mut rate = self.rate.unwrap_or(found);
+        let capacity = match self.config.capacity {
+            Some(capacity) => capacity as f64 * self.mss / (self.mss + HEADERS),
+            None => (self.greatest.get().unwrap_or(0) as f64).max(rate / 2.0),
+        }
+        .clamp(1.0, MAX_RATE as f64);
+        let seen = Observed {
+            time_us,
+            since_us,
+            rtt_us: self.rtt_us,
+            base_us,
+            mss: self.mss,
+            capacity,
+            sent: long.map_or(rate, |r| r.sent),
+            cross: long.map_or(capacity - rate, |r| r.cross(capacity)),
+            received: long.map_or(rate, |r| r.received),
+            lost_share: long.map_or(0.0, |r| r.lost),
+            acked: acked as f64,
+            lost: lost as f64,
+        };
+        if self.rate.is_none() {
+            self.delay.begin(rate, &seen);
+        }
+        // While the queue was empty, S and R say nothing of z.
+        if self.rtt_us <= base_us.saturating_add(EMPTY_US) {
+            self.empty_until_us = time_us.saturating_add(SHORT_US);
+        }
+        if !self.is_empty(&seen) {
+            self.cross = short.map_or(seen.cross, |rates| rates.cross(capacity));
+        }
+        if let Some(elasticity) = self.detector.sample(time_us, self.cross, capacity) {
+            self.switch(elasticity, rate, &seen);
+        }
+        rate = self.control(rate, &seen);
+        if report.is_set(h.timeout) {
+            rate = (rate / 2.0).max(LEAST_SHARE * capacity);
+        }
+        self.rate = Some(rate);
+        self.remember(time_us, rate);
+
+        let pulse = pulse::at(time_us.saturating_add(self.config.report_us / 2)) * capacity;
+        let sending = (rate + pulse).clamp(self.mss, MAX_RATE as f64);
+        control.set_rate(sending as u64);
+        // The rate governs, but for a lost window: an RTO's single segment stays until an ACK.
+        if acked > 0 {
+            let srtt_us = report[h.srtt_us].min(MEMORY_US) as f64;
+            let window = 2.0 * (rate + capacity / 4.0) * srtt_us / 1e6 + 10.0 * self.mss;
+            control.set_cwnd((window as u64).max(1));
+        }
+    }
+}
