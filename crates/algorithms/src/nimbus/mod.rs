@@ -217,6 +217,7 @@ impl Nimbus {
             detector: Detector::new(&self.plan),
             delay: Delay::new(self.config.delay),
             cross: 0.0,
+            busy_us: info.now_us,
             empty_until_us: 0,
             doubts: 0,
             competitor: None,
@@ -280,6 +281,8 @@ pub struct NimbusFlow {
     delay: Delay,
     /// z as it was known last, bytes/s.
     cross: f64,
+    /// When z was known last, µs.
+    busy_us: u64,
     /// Until then z is not known anew, µs.
     empty_until_us: u64,
     /// How many times in a row η spoke for the other control.
@@ -307,14 +310,13 @@ impl NimbusFlow {
 
     /// The rate without pulses, bytes/s, after what was seen.
     fn control(&mut self, rate: f64, seen: &Observed) -> f64 {
-        let unknown = self.config.capacity.is_none() && self.is_empty(seen);
+        let loop_us = seen.rtt_us.saturating_add(pulse::PERIOD_US);
+        let idle_us = seen.time_us.saturating_sub(self.busy_us);
+        let unknown = self.config.capacity.is_none() && idle_us > loop_us;
         let next = match &mut self.competitor {
             Some(competitor) => competitor.rate(seen),
             // What the link carries is not known while it is not full.
-            None if unknown => {
-                let loop_us = seen.rtt_us.saturating_add(pulse::PERIOD_US);
-                rate * (1.0 + (seen.since_us as f64 / loop_us as f64).min(1.0))
-            }
+            None if unknown => rate * (1.0 + (seen.since_us as f64 / loop_us as f64).min(1.0)),
             None => self.delay.rate(rate, seen),
         };
         let next = match self.competitor {
@@ -422,6 +424,7 @@ impl Flow for NimbusFlow {
             self.empty_until_us = time_us.saturating_add(SHORT_US);
         }
         if !self.is_empty(&seen) {
+            self.busy_us = time_us;
             self.cross = short.map_or(seen.cross, |rates| rates.cross(capacity));
         }
         if let Some(elasticity) = self.detector.sample(time_us, self.cross, capacity) {
