@@ -158,7 +158,7 @@ def _on_ray(job: _Job, points: Sequence[int], address: str) -> Iterator[str]:
     ray = _needed("ray", "ray")
     begun = not ray.is_initialized()
     if begun:
-        ray.init(None if address == "ray" else address, log_to_driver=False)
+        ray.init("local" if address == "ray" else address, log_to_driver=False)
     try:
         sent = ray.put(job)
         remote: Any = ray.remote(_point)
