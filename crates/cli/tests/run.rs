@@ -47,7 +47,8 @@ fn results(dir: &Path) -> Vec<(String, Vec<u8>)> {
 #[test]
 fn each_example_runs() {
     let dir = tempfile::tempdir().unwrap();
-    let short: [(&str, &[&str]); 7] = [
+    let short: [(&str, &[&str]); 8] = [
+        ("aggregate.toml", &["--set", "duration=12s"]),
         ("dumbbell.toml", &["--set", "duration=1s"]),
         ("drop.toml", &["--set", "duration=1s", "--set", "seeds=1"]),
         (
