@@ -1,4 +1,4 @@
-//! Congestion control algorithms, one file each.
+//! Congestion control algorithms, a module each.
 //!
 //! [`by_spec`] makes one from text such as `reno:report=10ms`; each is also built directly, from
 //! its `Config`. An algorithm sees its flows through `fairwater_plane` alone, and so runs on any

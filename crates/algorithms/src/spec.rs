@@ -152,22 +152,15 @@ impl<'a> Settings<'a> {
         self.take(key, |v| v.parse().ok().filter(|n| range.contains(n)))
     }
 
-    /// One of these words.
-    pub(crate) fn word<T: Copy>(&mut self, key: &str, words: &[(&str, T)]) -> Option<T> {
-        self.take(key, |v| {
-            let known = words.iter().find(|(word, _)| *word == v)?;
-            Some(known.1)
-        })
-    }
-
     /// Another algorithm, with parameters of its own, but not `itself`.
     pub(crate) fn algorithm(&mut self, key: &str, itself: &str) -> Option<Choice> {
         let (_, value) = *self.pairs.iter().find(|(k, _)| *k == key)?;
+        // Before it is parsed, so that text cannot nest without end.
+        if value.split(':').next().map(str::trim) == Some(itself) {
+            self.faults.push(format!("`{key}`: not {itself} again"));
+            return None;
+        }
         match by_spec(value) {
-            Ok(choice) if choice.name() == itself => {
-                self.faults.push(format!("`{key}`: not {itself} again"));
-                None
-            }
             Ok(choice) => Some(choice),
             Err(error) => {
                 let faults = error.faults().iter();
@@ -261,8 +254,8 @@ fn parts(text: &str) -> impl Iterator<Item = &str> {
 fn duration_us(text: &str, range: &RangeInclusive<u64>) -> Option<u64> {
     const UNITS: [(&str, f64); 3] = [("us", 1.0), ("ms", 1e3), ("s", 1e6)];
     scaled(text, &UNITS)
-        .map(|us| us as u64)
-        .filter(|us| range.contains(us))
+        .filter(|us| (*range.start() as f64..=*range.end() as f64).contains(us))
+        .map(|us| us.round() as u64)
 }
 
 /// A number with one of these units behind it; no other number has a meaning.

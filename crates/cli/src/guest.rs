@@ -78,14 +78,14 @@ impl Guest {
             }
             guest.names.push(line);
         }
-        // It has said why.
         let status = guest.child.wait().map_err(lost())?;
-        Err(Failure::Said(
-            status
-                .code()
-                .and_then(|code| u8::try_from(code).ok())
-                .unwrap_or(1),
-        ))
+        Err(match status.code() {
+            // It has said why.
+            Some(code) => Failure::Said(u8::try_from(code).unwrap_or(1)),
+            None => Failure::Other(format!(
+                "the process of an algorithm ended before it was attached ({status})"
+            )),
+        })
     }
 
     /// The kernel's names of the algorithms.

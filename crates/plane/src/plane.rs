@@ -171,8 +171,8 @@ impl Plane {
         self.notices.drain(..)
     }
 
-    /// Carries out one event of the datapath. At most one command for the event's flow goes to
-    /// `sink`, and any number for other members of its aggregate.
+    /// Carries out one event of the datapath. At most one command goes to `sink` for a flow alone;
+    /// in an aggregate any number for each member, in their order.
     pub fn on_event(&mut self, event: Event<'_>, sink: &mut dyn CommandSink) {
         match event {
             Event::Created {

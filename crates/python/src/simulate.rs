@@ -170,6 +170,10 @@ impl Run<'_> {
             if let Some(error) = watcher.failed {
                 return Err(error);
             }
+            // A point that ends soon does not look by itself.
+            if trouble::was_interrupted() {
+                return Err(PyKeyboardInterrupt::new_err(()));
+            }
             findings.extend(found?);
         }
         self.tell(1.0)?;

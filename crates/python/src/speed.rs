@@ -3,12 +3,13 @@
 use std::time::Instant;
 
 use fairwater_plane::{Command, CommandSink, Event, FlowId, FlowInfo, Plane, RawReport, SignalSet};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::algorithm;
 use crate::command::refusal;
+use crate::trouble;
 
 /// Takes the commands of a flow and counts them.
 struct Counted(u64);
@@ -36,6 +37,9 @@ pub(crate) fn time_reports(
         .add(|programs| choice.build(programs))
         .map_err(|error| PyValueError::new_err(error.to_string()))?;
     let timed = py.detach(|| time(&mut plane, reports, flows.max(1)));
+    if trouble::was_interrupted() {
+        return Err(PyKeyboardInterrupt::new_err(()));
+    }
     match plane.drain_notices().next() {
         Some(notice) => Err(PyValueError::new_err(notice.to_string())),
         None => Ok(timed),

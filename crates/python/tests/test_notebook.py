@@ -1,6 +1,7 @@
 """The notebook of the first hour runs from its first cell to its last."""
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
@@ -47,4 +48,5 @@ def test_mistakes_are_shown_where_they_were_made(outputs):
 
 def test_real_tcp_runs_or_says_what_it_needs(outputs):
     said = "".join(texts(outputs[-1]))
-    assert "50 MB were sent under fw_first" in said or "Not here: " in said
+    required = os.environ.get("FAIRWATER_REQUIRE_PRIVILEGED") == "1"
+    assert "50 MB were sent under fw_first" in said or (not required and "Not here: " in said)

@@ -33,7 +33,7 @@ def test_tables_have_a_row_for_each_flow_of_each_run():
     assert total[0] > 8e6
     assert total[3] > 16e6
     assert len(results.groups) == 4 * 2
-    assert set(results.edges["edge"]) >= {results.edges["edge"][0]}
+    assert "bottleneck" in set(results.edges["edge"])
     assert results.flow_series.empty
     assert results.notices == []
 

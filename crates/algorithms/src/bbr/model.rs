@@ -19,7 +19,7 @@ struct Seen {
 }
 
 impl MinRtt {
-    /// Remembers for `window_us`; asks for a measurement when nothing as low was seen for
+    /// Remembers for `window_us`; asks for a measurement when nothing lower was seen for
     /// `interval_us`, at most the window.
     pub(super) fn new(window_us: u64, interval_us: u64) -> Self {
         Self {

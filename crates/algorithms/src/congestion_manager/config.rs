@@ -126,8 +126,8 @@ impl CongestionManagerConfig {
             algorithm: settings
                 .algorithm("algorithm", ENTRY.name)
                 .unwrap_or(default.algorithm),
-            by: settings.word("by", &keys).unwrap_or(default.by),
-            share: settings.word("share", &shares).unwrap_or(default.share),
+            by: settings.one_of("by", &keys).unwrap_or(default.by),
+            share: settings.one_of("share", &shares).unwrap_or(default.share),
             reports: settings
                 .number("reports", REPORTS)
                 .unwrap_or(default.reports),
@@ -143,8 +143,11 @@ impl CongestionManagerConfig {
             })
         };
         match self.by {
-            By::Prefix { v4: 33.., .. } | By::Prefix { v6: 129.., .. } => {
-                return out("by", 0, "of at most 32 and 128 bits");
+            By::Prefix { v4, .. } if v4 > 32 => {
+                return out("prefix4", v4.into(), "from 0 to 32 bits");
+            }
+            By::Prefix { v6, .. } if v6 > 128 => {
+                return out("prefix6", v6.into(), "from 0 to 128 bits");
             }
             _ => {}
         }

@@ -64,7 +64,7 @@ mod tests {
     fn the_ends_of_the_curves_meet_their_limits() {
         let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a}, not {b}");
         near(PAPER.alpha(1.0, 100.0), 10.0);
-        near(PAPER.alpha(1.000_000_1, 100.0), 10.0);
+        near(PAPER.alpha(1.000_000_000_01, 100.0), 10.0);
         near(PAPER.alpha(100.0, 100.0), 0.3);
         near(PAPER.beta(10.0, 100.0), 0.125);
         near(PAPER.beta(45.0, 100.0), 0.3125);

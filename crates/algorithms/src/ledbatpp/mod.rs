@@ -199,7 +199,7 @@ impl LedbatPpFlow {
         }
         let avoiding = report[h.phase] == program::AVOIDANCE;
         match self.slowdowns {
-            Slowdowns::Starting if avoiding => {
+            Slowdowns::Starting if avoiding && report[h.rtt_us] < u64::MAX => {
                 let wait = report[h.rtt_us].saturating_mul(FIRST_AFTER);
                 self.slowdowns = Slowdowns::Due(now.saturating_add(wait));
             }

@@ -12,7 +12,7 @@ const CONVERSION: f64 = 1.0;
 /// No rate is below two small segments a second.
 pub(super) const LEAST_MBIT: f64 = 0.01;
 /// No rate is above what a datapath accepts, 2⁴⁰ bytes/s, with room for a probe.
-pub(super) const MOST_MBIT: f64 = 8e6;
+pub(super) const MOST_MBIT: f64 = 7e6;
 
 /// How many trials of the same rates are waited for until their difference is beyond chance.
 const MOST_TRIALS: u32 = 8;

@@ -194,7 +194,7 @@ impl Window {
 
     /// Tells the program what only the plane knows of a new flow.
     pub(crate) fn begin(&self, info: &FlowInfo, control: &mut Control) {
-        control.update(self.mss, info.mss);
+        control.update(self.mss, info.mss.max(1));
         control.update(self.last_cwnd, info.cwnd);
         for left in self.left.into_iter().flatten() {
             control.update(left, info.cwnd);

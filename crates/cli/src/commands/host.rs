@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::thread;
+use std::time::Duration;
 
 use fairwater_linux::{SIGNALS, Session};
 
@@ -53,6 +54,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
+/// How long the plane has to end by itself: longer than the other process waits for it.
+const LAST_CALL: Duration = Duration::from_secs(4);
+
 /// Set once the other end is closed.
 fn until_closed(mut owner: UnixStream) -> Result<Arc<AtomicBool>, Failure> {
     let ended = Arc::new(AtomicBool::new(false));
@@ -63,6 +67,9 @@ fn until_closed(mut owner: UnixStream) -> Result<Arc<AtomicBool>, Failure> {
             // Whatever ends reading, nobody is there any more.
             let _ = owner.read_to_end(&mut Vec::new());
             end.store(true, Release);
+            // An algorithm that blocks keeps the plane from seeing it.
+            thread::sleep(LAST_CALL);
+            signal_hook::low_level::exit(1);
         })
         .map_err(Failure::io("a thread"))?;
     Ok(ended)

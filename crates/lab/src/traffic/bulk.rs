@@ -223,7 +223,10 @@ impl Outgoing {
             Duration::ZERO => Instant::now(),
             _ => begun,
         };
-        let end = self.sending.stop.unwrap_or(self.duration);
+        let end = self
+            .sending
+            .stop
+            .map_or(self.duration, |stop| stop.min(self.duration));
         while begun.elapsed() < end && !self.stop.load(Ordering::Relaxed) {
             match stream.write(&block) {
                 Ok(_) => {}

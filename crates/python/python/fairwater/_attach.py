@@ -17,7 +17,7 @@ class attach:  # noqa: N801 (it reads as a function)
         with fairwater.attach(MyAlg, gain=0.5) as name:
             socket.setsockopt(IPPROTO_TCP, TCP_CONGESTION, name.encode())
 
-    `name` is the kernel's name of it, `fw_my_alg`, which any TCP socket and route can choose. What
+    `name` is the kernel's name of it, `fw_myalg`, which any TCP socket and route can choose. What
     is wrong with a flow goes to standard error as it comes, and is kept in `notices`.
 
     The algorithm runs in a thread of this process. While it is silent for more than `silent_after`
@@ -45,6 +45,8 @@ class attach:  # noqa: N801 (it reads as a function)
         self.notices: list[str] = []
 
     def __enter__(self) -> str:
+        if self._attachment is not None:
+            raise RuntimeError("this was attached before: each `with` needs an attach of its own")
         self._attachment = Attachment(*self._start)
         self._listener.start()
         return self._attachment.name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib.util
+import itertools
 import os
 import sys
 import threading
@@ -14,6 +15,7 @@ from typing import Any
 from fairwater._parameters import AlgorithmError, from_text
 
 _modules: dict[Path, tuple[tuple[int, int], ModuleType]] = {}
+_numbers = itertools.count()
 _loading = threading.RLock()
 
 
@@ -63,7 +65,7 @@ def _module(path: Path) -> ModuleType:
         former = _modules.get(path)
         if former is not None and former[0] == version:
             return former[1]
-        name = f"fairwater_algorithm_{path.stem}_{len(_modules)}"
+        name = f"fairwater_algorithm_{path.stem}_{next(_numbers)}"
         spec = importlib.util.spec_from_file_location(name, path)
         if spec is None or spec.loader is None:
             raise AlgorithmError([f"{path} is no Python file"])

@@ -143,7 +143,7 @@ def _known(algorithm: Callable[..., Any]) -> dict[str, _Parameter]:
         if typing.get_origin(hint) is typing.Annotated:
             hint, *notes = typing.get_args(hint)
             span = next((note for note in notes if isinstance(note, Range)), None)
-        known[name] = _Parameter(str if hint is None else hint, span, required)
+        known[name] = _Parameter(Any if hint is None else hint, span, required)
     return known
 
 
@@ -159,7 +159,8 @@ def _choices(kind: Any) -> tuple[Any, ...] | None:
 
 def _read(kind: Any, text: str) -> Any:
     if (choices := _choices(kind)) is not None:
-        for choice in choices:
+        # `none` is a text as well: it means nothing where that is allowed.
+        for choice in sorted(choices, key=lambda choice: choice is not type(None)):
             try:
                 return _read(choice, text)
             except ValueError:
@@ -204,4 +205,5 @@ def _described(kind: Any) -> str:
     if typing.get_origin(kind) is Literal:
         return " or ".join(f"`{value}`" for value in typing.get_args(kind))
     names = {bool: "`true` or `false`", int: "a whole number", float: "a number", str: "a text"}
+    names[Any] = "a text"
     return names.get(kind, "`none`" if kind is type(None) else str(kind))

@@ -34,6 +34,8 @@ def speed(
     The plane that hosts it everywhere hands it `reports` reports of made-up numbers, `flows` flows
     in turn. Raises `ValueError` with what is wrong with the algorithm, or with what it raised.
     """
+    if reports < 1:
+        raise ValueError(f"reports is {reports}: it must be at least 1")
     values = checked(algorithm, parameters)
     seconds, commands = time_reports(algorithm, values, reports, flows)
     return Speed(reports, seconds, commands)

@@ -36,9 +36,9 @@ impl Pacer {
         self.free_at
     }
 
-    /// A segment of so many payload bytes leaves. Rates are of payload, as delivery rates are, and as
-    /// Linux paces: `tcp_update_skb_after_send` sees the segment without its headers. A pause earns up to half of a segment's time
-    /// back, as in Linux, which makes up for late timers.
+    /// A segment of so many payload bytes leaves. Rates are of payload, as delivery rates are, and
+    /// as Linux paces: `tcp_update_skb_after_send` sees the segment without its headers. A pause
+    /// earns up to half of a segment's time back, as in Linux, which makes up for late timers.
     pub(super) fn on_send(&mut self, now: u64, payload: u64, rate: u64, sent: u64) {
         if rate == 0 || sent <= UNPACED {
             self.free_at = self.free_at.max(now);

@@ -257,7 +257,7 @@ impl Bbr3Flow {
                 }
             }
             State::Drain { rounds } => {
-                *rounds += reading.rounds;
+                *rounds = rounds.saturating_add(reading.rounds);
                 if reading.low_reached || *rounds > 3 {
                     self.down(now_us, control);
                 } else {
@@ -382,7 +382,10 @@ impl Bbr3Flow {
             self.short = ShortTerm::default();
             self.cycle.refill();
         }
-        control.update(self.datapath.low, 0_u64);
+        // ProbeRTT goes on, and waits for what it asked for.
+        if !measures {
+            control.update(self.datapath.low, 0_u64);
+        }
     }
 
     /// Tells the program of the model and of the state ("Summary of Control Behavior in the State
