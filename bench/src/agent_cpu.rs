@@ -13,9 +13,12 @@ use crate::statistics::Rounds;
 /// How to measure.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The algorithm, against the kernel's of the same name.
+    /// The algorithm: one whose reports can be each 10 ms.
     #[arg(long, default_value = "reno")]
     algorithm: String,
+    /// The kernel's algorithm to compare with; the one of the same name if not given.
+    #[arg(long)]
+    against: Option<String>,
     /// Flows at once.
     #[arg(long, default_value_t = 64)]
     flows: usize,
@@ -33,6 +36,7 @@ pub(crate) struct Arguments {
 /// Measures and prints.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let name = &arguments.algorithm;
+    let kernel = arguments.against.as_ref().unwrap_or(name);
     let choice = fairwater_algorithms::by_spec(&format!("{name}:report=10ms"))?;
     let load = |congestion_control: &str| -> anyhow::Result<(f64, f64)> {
         let pace = Pace::Chunk(Duration::from_millis(arguments.chunk_ms));
@@ -65,9 +69,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             Ok((bps, busy, hosted.stop(), seconds))
         };
         let ((bps, busy, work, seconds), theirs) = if round % 2 == 0 {
-            (ours()?, load(name)?)
+            (ours()?, load(kernel)?)
         } else {
-            let theirs = load(name)?;
+            let theirs = load(kernel)?;
             (ours()?, theirs)
         };
         #[expect(clippy::cast_precision_loss, reason = "a rate")]
@@ -83,7 +87,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         arguments.flows
     );
     println!("the plane: {own:.1} % of one core");
-    println!("the machine, against kernel:{name} over the same load: ratio {ratio:.3}");
+    println!("the machine, against kernel:{kernel} over the same load: ratio {ratio:.3}");
     Ok(())
 }
 
