@@ -307,7 +307,7 @@ impl Connection {
 }
 
 /// Waits until the condition holds; fails after ten seconds.
-pub(crate) fn eventually(what: &str, condition: impl Fn() -> bool) {
+pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
     while !condition() {
         assert!(
