@@ -382,6 +382,9 @@ impl Flow for NimbusFlow {
         if report[h.least_us] < u64::MAX {
             self.rtt_us = report[h.least_us].max(1);
         }
+        if self.rtt_us == 0 {
+            return;
+        }
         let base_us = self.base.update(time_us, self.rtt_us, MEMORY_US);
         let long = self.history.rates(LONG_US, self.mss);
         let short = self.history.rates(SHORT_US, self.mss);
@@ -390,7 +393,7 @@ impl Flow for NimbusFlow {
             self.greatest
                 .update(time_us, rates.received as u64, MEMORY_US);
         }
-        if self.rtt_us == 0 || report.is_set(h.slow_start) {
+        if report.is_set(h.slow_start) {
             return;
         }
         let now = short.or(long).map(|rates| rates.received);
