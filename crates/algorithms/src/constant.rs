@@ -64,11 +64,7 @@ impl ConstantConfig {
 
     fn check(self) -> Result<(), AlgorithmError> {
         let out = |parameter, value: u64, range: String| {
-            Err(AlgorithmError::OutOfRange {
-                parameter,
-                value: value.to_string(),
-                range,
-            })
+            Err(AlgorithmError::out_of_range(parameter, value, range))
         };
         match self {
             Self {

@@ -3,11 +3,11 @@
 //! All of it is in the program, since a round trip in a data center is shorter than the way to the
 //! plane and back.
 
-use fairwater_plane::{Algorithm, AlgorithmError, Control, Ecn, Flow, FlowInfo, Programs, Report};
+use fairwater_plane::{Algorithm, AlgorithmError, Control, Ecn, Flow, FlowInfo, Programs};
 
 use crate::registry::{Entry, builder};
 use crate::spec::{Parameter, Settings};
-use crate::window::{Avoidance, Marks, Period, Shape, Window};
+use crate::window::{Autonomous, Avoidance, Marks, Period, Shape, Window};
 
 /// How a [`Dctcp`] behaves.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -72,11 +72,11 @@ impl Dctcp {
     /// [`AlgorithmError::OutOfRange`] for a gain or a report period out of its range.
     pub fn new(programs: &mut Programs, config: DctcpConfig) -> Result<Self, AlgorithmError> {
         if !DctcpConfig::GAINS.contains(&config.gain) {
-            return Err(AlgorithmError::OutOfRange {
-                parameter: "g",
-                value: config.gain.to_string(),
-                range: "from 0.001 to 1".to_owned(),
-            });
+            return Err(AlgorithmError::out_of_range(
+                "g",
+                config.gain,
+                "from 0.001 to 1",
+            ));
         }
         let shape = Shape {
             marks: Marks::Share(config.gain),
@@ -98,18 +98,11 @@ impl Algorithm for Dctcp {
 
     fn new_flow(&self, info: &FlowInfo, control: &mut Control) -> Box<dyn Flow> {
         self.window.begin(info, control);
-        Box::new(DctcpFlow)
+        Box::new(Autonomous)
     }
 
     /// RFC 8257 §3.1 and §3.2.
     fn ecn(&self) -> Ecn {
         Ecn::Required
     }
-}
-
-struct DctcpFlow;
-
-impl Flow for DctcpFlow {
-    /// Nothing is left to decide; reports show that the flow lives, and what it does.
-    fn on_report(&mut self, _: &Report, _: &mut Control) {}
 }

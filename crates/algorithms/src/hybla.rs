@@ -85,11 +85,11 @@ impl Hybla {
     /// [`AlgorithmError::OutOfRange`] for a reference or a report period out of its range.
     pub fn new(programs: &mut Programs, config: HyblaConfig) -> Result<Self, AlgorithmError> {
         if !HyblaConfig::REFERENCES.contains(&config.reference_us) {
-            return Err(AlgorithmError::OutOfRange {
-                parameter: "rtt0",
-                value: format!("{} µs", config.reference_us),
-                range: "from 100 µs to 1 s".to_owned(),
-            });
+            return Err(AlgorithmError::out_of_range(
+                "rtt0",
+                format!("{} µs", config.reference_us),
+                "from 100 µs to 1 s",
+            ));
         }
         let shape = Shape {
             doubling: Doubling::AsPlaneSays,

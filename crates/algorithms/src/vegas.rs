@@ -5,11 +5,11 @@
 //! one. All of it is in the program: it needs the least RTT sample of each round trip, and an
 //! answer of the plane would come within the next.
 
-use fairwater_plane::{Algorithm, AlgorithmError, Control, Flow, FlowInfo, Programs, Report};
+use fairwater_plane::{Algorithm, AlgorithmError, Control, Flow, FlowInfo, Programs};
 
 use crate::registry::{Entry, builder};
 use crate::spec::{Parameter, Settings};
-use crate::window::{Avoidance, Doubling, Marks, Period, Shape, Window};
+use crate::window::{Autonomous, Avoidance, Doubling, Marks, Period, Shape, Window};
 
 /// How a [`Vegas`] behaves. α, β and γ are from 0.5 to 1000 segments, α at most β.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -107,11 +107,11 @@ impl VegasConfig {
         .into_iter()
         .find(|(_, value, range)| !range.contains(value));
         match found {
-            Some((parameter, value, range)) => Err(AlgorithmError::OutOfRange {
+            Some((parameter, value, range)) => Err(AlgorithmError::out_of_range(
                 parameter,
-                value: value.to_string(),
-                range: format!("from {} to {} segments", range.start(), range.end()),
-            }),
+                value,
+                format!("from {} to {} segments", range.start(), range.end()),
+            )),
             None => Ok(()),
         }
     }
@@ -154,13 +154,6 @@ impl Algorithm for Vegas {
 
     fn new_flow(&self, info: &FlowInfo, control: &mut Control) -> Box<dyn Flow> {
         self.window.begin(info, control);
-        Box::new(VegasFlow)
+        Box::new(Autonomous)
     }
-}
-
-struct VegasFlow;
-
-impl Flow for VegasFlow {
-    /// Nothing is left to decide; reports show that the flow lives, and what it does.
-    fn on_report(&mut self, _: &Report, _: &mut Control) {}
 }

@@ -1,5 +1,6 @@
 //! An algorithm's programs, and the handles that are resolved when they are compiled.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use fairwater_lang::{Diagnostics, Program, Scope, Type};
@@ -69,6 +70,21 @@ pub enum AlgorithmError {
         /// What it may be, with its unit.
         range: String,
     },
+}
+
+impl AlgorithmError {
+    /// A parameter that is `value`, where it must be `range`: both with their unit, if any.
+    pub fn out_of_range(
+        parameter: &'static str,
+        value: impl Display,
+        range: impl Into<String>,
+    ) -> Self {
+        Self::OutOfRange {
+            parameter,
+            value: value.to_string(),
+            range: range.into(),
+        }
+    }
 }
 
 fn did_you_mean(nearest: &Option<String>) -> String {

@@ -97,11 +97,7 @@ impl BbrConfig {
 
     fn check(&self) -> Result<(), AlgorithmError> {
         let out = |parameter, value: String, range: &str| {
-            Err(AlgorithmError::OutOfRange {
-                parameter,
-                value,
-                range: range.to_owned(),
-            })
+            Err(AlgorithmError::out_of_range(parameter, value, range))
         };
         if !CWND_GAIN.contains(&self.cwnd_gain) {
             return out("cwnd_gain", self.cwnd_gain.to_string(), "from 1 to 10");

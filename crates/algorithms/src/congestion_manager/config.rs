@@ -136,11 +136,7 @@ impl CongestionManagerConfig {
 
     pub(super) fn check(&self) -> Result<(), AlgorithmError> {
         let out = |parameter, value: u64, range: &str| {
-            Err(AlgorithmError::OutOfRange {
-                parameter,
-                value: value.to_string(),
-                range: range.to_owned(),
-            })
+            Err(AlgorithmError::out_of_range(parameter, value, range))
         };
         match self.by {
             By::Prefix { v4, .. } if v4 > 32 => {

@@ -101,11 +101,11 @@ impl Copa {
     /// [`AlgorithmError::OutOfRange`] for a δ out of its range.
     pub fn new(programs: &mut Programs, config: CopaConfig) -> Result<Self, AlgorithmError> {
         if !CopaConfig::DELTA.contains(&config.delta) {
-            return Err(AlgorithmError::OutOfRange {
-                parameter: "delta",
-                value: config.delta.to_string(),
-                range: "from 0.01 to 2".to_owned(),
-            });
+            return Err(AlgorithmError::out_of_range(
+                "delta",
+                config.delta,
+                "from 0.01 to 2",
+            ));
         }
         let p = programs.add("copa", &program::source())?;
         Ok(Self {

@@ -14,7 +14,6 @@ const SOURCE: &str = "\
 (def
   (Report
     (volatile lost 0)                # packets
-    (volatile timeout false)
     (volatile least_us +infinity)    # of the RTT samples
     (volatile greatest_us 0)
     (srtt_us 0)
@@ -63,7 +62,6 @@ const SOURCE: &str = "\
   (:= standing_us (max 1 (min this_us last_us))))
 
 (when Flow.was_timeout
-  (:= Report.timeout true)
   (:= Report.slow_start true)
   (:= Cwnd mss)
   (report))

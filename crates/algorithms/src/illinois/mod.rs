@@ -131,11 +131,11 @@ impl IllinoisConfig {
         .into_iter()
         .find(|(_, value, range)| !range.contains(value));
         match found {
-            Some((parameter, value, range)) => Err(AlgorithmError::OutOfRange {
+            Some((parameter, value, range)) => Err(AlgorithmError::out_of_range(
                 parameter,
-                value: value.to_string(),
-                range: format!("from {} to {}", range.start(), range.end()),
-            }),
+                value,
+                format!("from {} to {}", range.start(), range.end()),
+            )),
             None => Ok(()),
         }
     }

@@ -103,11 +103,11 @@ impl LedbatPp {
     /// [`AlgorithmError::OutOfRange`] for a target out of its range.
     pub fn new(programs: &mut Programs, config: LedbatPpConfig) -> Result<Self, AlgorithmError> {
         if !LedbatPpConfig::TARGET_US.contains(&config.target_us) {
-            return Err(AlgorithmError::OutOfRange {
-                parameter: "target",
-                value: format!("{} µs", config.target_us),
-                range: "from 1 ms to 100 ms".to_owned(),
-            });
+            return Err(AlgorithmError::out_of_range(
+                "target",
+                format!("{} µs", config.target_us),
+                "from 1 ms to 100 ms",
+            ));
         }
         let p = programs.add("ledbatpp", &program::source(config.ecn))?;
         let handles = Handles {

@@ -110,11 +110,7 @@ impl NimbusConfig {
 
     fn check(&self) -> Result<(), AlgorithmError> {
         let out = |parameter, value: u64, range: String| {
-            Err(AlgorithmError::OutOfRange {
-                parameter,
-                value: value.to_string(),
-                range,
-            })
+            Err(AlgorithmError::out_of_range(parameter, value, range))
         };
         match self.capacity {
             _ if !Self::REPORT_US.contains(&self.report_us) => out(

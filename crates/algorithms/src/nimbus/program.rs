@@ -17,7 +17,6 @@ const SOURCE: &str = "\
     (volatile lost 0)
     (volatile timeout false)
     (volatile least_us +infinity)    # of the RTT samples
-    (volatile greatest_us 0)
     (srtt_us 0)
     (in_flight 0)
     (slow_start true))
@@ -44,8 +43,7 @@ const SOURCE: &str = "\
   (:= Report.srtt_us (if (== Report.srtt_us 0) Flow.rtt_sample_us
                        (/ (+ (* 7 Report.srtt_us) Flow.rtt_sample_us) 8)))
   (:= base_us (min base_us Flow.rtt_sample_us))
-  (:= Report.least_us (min Report.least_us Flow.rtt_sample_us))
-  (:= Report.greatest_us (max Report.greatest_us Flow.rtt_sample_us)))
+  (:= Report.least_us (min Report.least_us Flow.rtt_sample_us)))
 
 (when Flow.was_timeout
   (:= Report.timeout true)

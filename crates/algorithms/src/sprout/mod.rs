@@ -105,11 +105,7 @@ impl SproutConfig {
 
     fn check(self) -> Result<(), AlgorithmError> {
         let out = |parameter, value: String, range: &str| {
-            Err(AlgorithmError::OutOfRange {
-                parameter,
-                value,
-                range: range.to_owned(),
-            })
+            Err(AlgorithmError::out_of_range(parameter, value, range))
         };
         if !Self::PERCENTILE.contains(&self.percentile) {
             return out("percentile", self.percentile.to_string(), "from 1 to 50");

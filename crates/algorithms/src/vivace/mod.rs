@@ -104,11 +104,11 @@ impl VivaceConfig {
         for (parameter, range, field) in Self::BOUNDS {
             let value = *field(&mut self);
             if !range.contains(&value) {
-                return Err(AlgorithmError::OutOfRange {
+                return Err(AlgorithmError::out_of_range(
                     parameter,
-                    value: value.to_string(),
-                    range: format!("from {} to {}", range.start(), range.end()),
-                });
+                    value,
+                    format!("from {} to {}", range.start(), range.end()),
+                ));
             }
         }
         Ok(())

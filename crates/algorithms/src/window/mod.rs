@@ -3,7 +3,7 @@
 mod program;
 mod shape;
 
-use fairwater_plane::{AlgorithmError, Control, Field, FlowInfo, Programs, Report, Var};
+use fairwater_plane::{AlgorithmError, Control, Field, Flow, FlowInfo, Programs, Report, Var};
 
 pub(crate) use shape::{Avoidance, Decrease, Doubling, Marks, Shape};
 
@@ -34,11 +34,11 @@ impl Period {
 
     pub(crate) fn check(self) -> Result<(), AlgorithmError> {
         match self {
-            Self::Micros(us) if !Self::MICROS.contains(&us) => Err(AlgorithmError::OutOfRange {
-                parameter: "report",
-                value: format!("{us} µs"),
-                range: "from 10 µs to 10 s".to_owned(),
-            }),
+            Self::Micros(us) if !Self::MICROS.contains(&us) => Err(AlgorithmError::out_of_range(
+                "report",
+                format!("{us} µs"),
+                "from 10 µs to 10 s",
+            )),
             _ => Ok(()),
         }
     }
@@ -262,4 +262,12 @@ impl Window {
         }
         *present = pace;
     }
+}
+
+/// A flow of which the program decides everything.
+pub(crate) struct Autonomous;
+
+impl Flow for Autonomous {
+    /// Nothing is left to decide; reports show that the flow lives, and what it does.
+    fn on_report(&mut self, _: &Report, _: &mut Control) {}
 }

@@ -50,16 +50,16 @@ def sweep(
     `ValueError`, and nothing is run. When a point fails, those that are done are kept, and its
     error is raised.
     """
-    cluster = _cluster(on, jobs)
     file = Path(scenario)
     changes = [f"{key}={value}" for key, value in (settings or {}).items()]
     source = file.read_text(encoding="utf-8")
     grid = Grid(str(file), source, file.parent, None, changes, seed)
+    run = _cluster(on, jobs, file, grid)
     folder = Path(out) if out is not None else _folder(file, seed)
     results = ResultsFolder(folder, grid, fresh)
     missing = results.missing()
     done = len(grid) - len(missing)
-    for found in cluster(file, grid, missing) if missing else ():
+    for found in run(missing) if missing else ():
         results.keep(found)
         done += 1
         if progress is not None:
@@ -112,18 +112,21 @@ def _grid(job: _Job) -> Grid:
     return Grid(job.name, job.source, folder, dict(job.files))
 
 
-_Cluster = Callable[[Path, Grid, Sequence[int]], Iterator[str]]
+_Run = Callable[[Sequence[int]], Iterator[str]]
 
 
-def _cluster(on: str | None, jobs: int | None) -> _Cluster:
+def _cluster(on: str | None, jobs: int | None, file: Path, grid: Grid) -> _Run:
+    """What runs points there. Whatever it needs is looked for now, before results are touched."""
     if jobs is not None and jobs < 1:
         raise ValueError(f"jobs is {jobs}: it must be at least 1")
     if on is None:
-        return lambda _file, grid, points: _here(grid, points, jobs)
+        return lambda points: _here(grid, points, jobs)
     if on == "ray" or on.startswith("ray://"):
-        return lambda file, grid, points: _on_ray(_job(file, grid), points, on)
+        ray, job = _needed("ray", "ray"), _job(file, grid)
+        return lambda points: _on_ray(ray, job, points, on)
     if on.startswith(("tcp://", "tls://")):
-        return lambda file, grid, points: _on_dask(_job(file, grid), points, on)
+        distributed, job = _needed("distributed", "dask"), _job(file, grid)
+        return lambda points: _on_dask(distributed, job, points, on)
     raise ValueError(
         f"`{on}` is no cluster: a Dask scheduler is tcp://HOST:PORT or tls://HOST:PORT, Ray is "
         "ray://HOST:PORT, and None is this machine"
@@ -141,8 +144,7 @@ def _here(grid: Grid, points: Sequence[int], jobs: int | None) -> Iterator[str]:
             pool.shutdown(cancel_futures=True)
 
 
-def _on_dask(job: _Job, points: Sequence[int], address: str) -> Iterator[str]:
-    distributed = _needed("distributed", "dask")
+def _on_dask(distributed: Any, job: _Job, points: Sequence[int], address: str) -> Iterator[str]:
     with distributed.Client(address, set_as_default=False) as client:
         sent = client.scatter(job, broadcast=True)
         futures = client.map(lambda index, job: _point(job, index), points, job=sent, pure=False)
@@ -154,8 +156,7 @@ def _on_dask(job: _Job, points: Sequence[int], address: str) -> Iterator[str]:
             client.cancel(futures)
 
 
-def _on_ray(job: _Job, points: Sequence[int], address: str) -> Iterator[str]:
-    ray = _needed("ray", "ray")
+def _on_ray(ray: Any, job: _Job, points: Sequence[int], address: str) -> Iterator[str]:
     begun = not ray.is_initialized()
     if begun:
         ray.init("local" if address == "ray" else address, log_to_driver=False)

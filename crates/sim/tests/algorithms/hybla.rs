@@ -49,6 +49,22 @@ fn the_ordering_of_mystiques_figure_2() {
         });
         mean(&runs)
     };
+    // The table of docs/algorithms/hybla.md.
+    for (per_mille, rtt_ms) in [
+        (0, 50),
+        (0, 200),
+        (0, 300),
+        (1, 200),
+        (1, 300),
+        (10, 50),
+        (10, 200),
+    ] {
+        let row = ["hybla", "bbr", "illinois", "cubic", "reno"].map(|a| at(a, rtt_ms, per_mille));
+        println!(
+            "{:.1} %, {rtt_ms} ms: {row:.1?}",
+            f64::from(per_mille) / 10.0
+        );
+    }
     for rtt_ms in [50, 100, 200, 300] {
         let hybla = at("hybla", rtt_ms, 0);
         for other in OTHERS {

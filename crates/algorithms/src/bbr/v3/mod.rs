@@ -89,11 +89,7 @@ impl Bbr3Config {
 
     fn check(&self) -> Result<(), AlgorithmError> {
         let out = |parameter, value: f64, range: &str| {
-            Err(AlgorithmError::OutOfRange {
-                parameter,
-                value: value.to_string(),
-                range: range.to_owned(),
-            })
+            Err(AlgorithmError::out_of_range(parameter, value, range))
         };
         if !CWND_GAIN.contains(&self.cwnd_gain) {
             return out("cwnd_gain", self.cwnd_gain, "from 1 to 10");
