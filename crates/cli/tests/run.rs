@@ -47,7 +47,7 @@ fn results(dir: &Path) -> Vec<(String, Vec<u8>)> {
 #[test]
 fn each_example_runs() {
     let dir = tempfile::tempdir().unwrap();
-    let short: [(&str, &[&str]); 8] = [
+    let short: [(&str, &[&str]); 9] = [
         ("aggregate.toml", &["--set", "duration=12s"]),
         ("dumbbell.toml", &["--set", "duration=1s"]),
         ("drop.toml", &["--set", "duration=1s", "--set", "seeds=1"]),
@@ -77,6 +77,17 @@ fn each_example_runs() {
         (
             "fidelity.toml",
             &["--set", "duration=1s", "--set", "rate=12mbit"],
+        ),
+        (
+            "mystique.toml",
+            &[
+                "--set",
+                "duration=1s",
+                "--set",
+                "seeds=1",
+                "--set",
+                "loss=1%",
+            ],
         ),
     ];
     let found = fs::read_dir(scenarios()).unwrap().count();

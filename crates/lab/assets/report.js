@@ -13,7 +13,9 @@
     named ? (Number.isInteger(value) ? data.x.ticks[value] ?? "" : "") : value.toFixed(2) + " " + data.x.unit;
 
   const GAP = 24;
-  const beside = () => (section.clientWidth > 640 ? data.columns : 1);
+  const NARROWEST = 280;
+  const fitting = () => Math.max(1, Math.floor((section.clientWidth + GAP) / (NARROWEST + GAP)));
+  const beside = () => Math.min(data.columns, fitting());
   const size = () => ({ width: (section.clientWidth - GAP * (beside() - 1)) / beside(), height: beside() > 1 ? 220 : 260 });
 
   function draw() {
@@ -32,13 +34,14 @@
       const base = axis(data.x.label + (data.x.unit ? ", " + data.x.unit : ""), 38);
       return named ? { ...base, splits: () => data.x.values, values: (_, at) => at.map(across) } : base;
     };
-    charts = data.plots.map((plot) => {
+    charts = data.plots.map((plot, index) => {
       const title = document.createElement("h2");
       const note = document.createElement("span");
       note.textContent = plot.note;
       title.append(plot.title + " ", note);
       const place = document.createElement("div");
       const panel = document.createElement("div");
+      if (index % data.columns === 0) panel.style.gridColumnStart = 1;
       panel.append(title, place);
       section.append(panel);
       const options = {

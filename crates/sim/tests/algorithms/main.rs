@@ -14,6 +14,7 @@ mod ecn;
 mod hybla;
 mod illinois;
 mod ledbatpp;
+mod mystique;
 mod nimbus;
 mod reno;
 mod slow_start;
