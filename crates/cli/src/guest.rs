@@ -1,7 +1,7 @@
 //! Algorithms in a process of their own, so that one that blocks or dies harms its own flows
 //! alone: each process has its own heartbeat.
 
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -99,11 +99,12 @@ impl Guest {
         (!std::mem::replace(&mut self.said, true)).then(|| self.obituary(status))
     }
 
-    /// Ends the process; says if it had ended by itself.
-    pub(crate) fn finish(mut self) -> Option<String> {
-        let news = self.news();
-        self.end();
-        news
+    /// Ends the process.
+    pub(crate) fn finish(mut self) -> Farewell {
+        Farewell {
+            news: self.news(),
+            flows: self.end(),
+        }
     }
 
     fn obituary(&self, status: ExitStatus) -> String {
@@ -113,20 +114,37 @@ impl Guest {
         )
     }
 
-    fn end(&mut self) {
+    /// Ends the process; returns how many flows it gave back.
+    fn end(&mut self) -> usize {
         // It is closed already when the process has ended.
-        let _ = self.line.shutdown(Shutdown::Both);
+        let _ = self.line.shutdown(Shutdown::Write);
         let since = Instant::now();
         while let Ok(None) = self.child.try_wait() {
             if since.elapsed() > PATIENCE {
                 // It may have ended just now.
                 let _ = self.child.kill();
                 let _ = self.child.wait();
-                return;
+                break;
             }
             thread::sleep(Duration::from_millis(5));
         }
+        // Whoever was killed said nothing, and gave nothing back. What it started may still hold the
+        // other end.
+        let mut last_words = [0; 32];
+        let patient = self.line.set_read_timeout(Some(Duration::from_millis(10)));
+        let read = patient.and_then(|()| self.line.read(&mut last_words));
+        let said = str::from_utf8(&last_words[..read.unwrap_or(0)]);
+        said.ok().and_then(|n| n.trim().parse().ok()).unwrap_or(0)
     }
+}
+
+/// What is left of a process that was ended.
+#[derive(Debug)]
+pub(crate) struct Farewell {
+    /// Said if it had ended by itself, and that was not said before.
+    pub(crate) news: Option<String>,
+    /// Flows that it gave back.
+    pub(crate) flows: usize,
 }
 
 impl Drop for Guest {

@@ -164,7 +164,11 @@ impl Hosting {
     /// Detaches; returns what went wrong with flows meanwhile, one sentence each.
     pub(crate) fn finish(self) -> Vec<String> {
         let mut notices = self.own.map(Attached::finish).unwrap_or_default();
-        notices.extend(self.guests.into_iter().filter_map(Guest::finish));
+        notices.extend(
+            self.guests
+                .into_iter()
+                .filter_map(|guest| guest.finish().news),
+        );
         notices
     }
 }

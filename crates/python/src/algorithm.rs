@@ -7,7 +7,7 @@ use fairwater_cli::Unknown;
 use fairwater_lang::{Program, Scope};
 use fairwater_plane::{self as plane, AlgorithmError, Ecn, Field, ProgramId, Programs};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString, PyTuple, PyType};
+use pyo3::types::{PyDict, PyMapping, PyString, PyTuple, PyType};
 
 use crate::control::{Control, Target};
 use crate::flow_info::FlowInfo;
@@ -124,15 +124,10 @@ fn sources(
     if let Ok(text) = programs.cast::<PyString>() {
         return Ok(vec![(called.to_lowercase(), text.to_string())]);
     }
-    let by_name: Option<Vec<(String, String)>> = programs
-        .cast::<PyDict>()
-        .ok()
-        .map(|dict| dict.iter())
-        .and_then(|items| {
-            let texts =
-                items.map(|(name, text)| Some((name.extract().ok()?, text.extract().ok()?)));
-            texts.collect()
-        });
+    let by_name: Option<Vec<(String, String)>> = match programs.cast::<PyMapping>() {
+        Ok(mapping) => mapping.items()?.extract().ok(),
+        Err(_) => None,
+    };
     match by_name {
         Some(texts) if !texts.is_empty() => Ok(texts),
         _ => {
@@ -326,9 +321,11 @@ impl plane::Flow for Governed {
                 Ok(None) => Ok(()),
                 Err(error) => Err(error),
             };
-            if let Err(error) = closed {
+            match closed {
+                Ok(()) => {}
+                Err(error) if trouble::is_interrupt(py, &error) => {}
                 // The flow is gone: nobody is left to be told of it but the author.
-                error.write_unraisable(py, Some(instance));
+                Err(error) => error.write_unraisable(py, Some(instance)),
             }
         });
     }

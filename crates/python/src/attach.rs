@@ -1,5 +1,6 @@
 //! Algorithms on this machine's TCP, for `fairwater.attach`.
 
+use std::process;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -16,14 +17,23 @@ use crate::{algorithm, command};
 pub(crate) struct Attachment {
     names: Vec<String>,
     attached: Mutex<Option<Attached>>,
+    /// The process that attached. A fork of it has this object, but not the plane's thread.
+    process: u32,
 }
 
 impl Attachment {
     fn take(&self) -> Option<Attached> {
-        self.attached
+        let attached = self
+            .attached
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .take()
+            .take();
+        if self.process == process::id() {
+            return attached;
+        }
+        // It would wait for a thread that is not there.
+        std::mem::forget(attached);
+        None
     }
 }
 
@@ -54,6 +64,7 @@ impl Attachment {
         Ok(Self {
             names: attached.names().to_vec(),
             attached: Mutex::new(Some(attached)),
+            process: process::id(),
         })
     }
 

@@ -13,10 +13,16 @@ use crate::trouble;
 
 /// Lets the command, and scenarios, find algorithms in Python files.
 pub(crate) fn embed(py: Python<'_>) -> PyResult<()> {
-    let interpreter: String = py.import("sys")?.getattr("executable")?.extract()?;
+    // `None`, or nothing, where an interpreter is part of another program.
+    let interpreter: Option<String> = py.import("sys")?.getattr("executable")?.extract()?;
+    let interpreter = interpreter.filter(|path| !path.is_empty());
     embed_python(Embedded {
         load,
-        command: vec![interpreter, "-m".to_owned(), "fairwater".to_owned()],
+        command: vec![
+            interpreter.unwrap_or_else(|| "python3".to_owned()),
+            "-m".to_owned(),
+            "fairwater".to_owned(),
+        ],
     });
     Ok(())
 }

@@ -98,9 +98,12 @@ impl GymEnvironment {
     }
 
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let environment = self.environment();
+        let values = {
+            let environment = self.environment();
+            numbers(environment.path(), environment.reading())
+        };
+        // The lock is free again: what Python allocates may let another thread run.
         let info = PyDict::new(py);
-        let values = numbers(environment.path(), environment.reading());
         for (name, value) in INFO.into_iter().zip(values) {
             info.set_item(name, value)?;
         }

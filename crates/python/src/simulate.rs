@@ -157,24 +157,30 @@ impl Run<'_> {
     /// One point after another on this thread, where Ctrl-C can interrupt an algorithm.
     fn here(&self) -> PyResult<Vec<Finding>> {
         let mut findings = Vec::new();
+        let mut last = Instant::now();
         for index in 0..self.scenario.len() {
             let point = self.scenario.sampled_point(index);
             let mut watcher = Watcher {
                 run: self,
                 done: index as f64,
                 duration: point.config.duration,
-                last: Instant::now(),
+                last,
                 failed: None,
             };
             let found = self.one(&point, &mut watcher);
+            // Points that end soon do not look by themselves.
+            last = watcher.last;
             if let Some(error) = watcher.failed {
                 return Err(error);
             }
-            // A point that ends soon does not look by itself.
             if trouble::was_interrupted() {
                 return Err(PyKeyboardInterrupt::new_err(()));
             }
             findings.extend(found?);
+            if last.elapsed() >= TELL_EVERY {
+                last = Instant::now();
+                self.tell(findings.len() as f64 / self.scenario.len() as f64)?;
+            }
         }
         self.tell(1.0)?;
         Ok(findings)
@@ -194,8 +200,17 @@ impl Run<'_> {
             }
             drop(tell);
             let mut done = 0;
+            let mut last = Instant::now();
             loop {
-                match told.recv_timeout(TELL_EVERY) {
+                // However fast points come, Python has its turn.
+                if last.elapsed() >= TELL_EVERY {
+                    last = Instant::now();
+                    if let Err(error) = self.tell(f64::from(done) / total as f64) {
+                        failed.get_or_insert(error);
+                        self.stop.store(true, Relaxed);
+                    }
+                }
+                match told.recv_timeout(TELL_EVERY.saturating_sub(last.elapsed())) {
                     Ok(Ok(finding)) => {
                         done += 1;
                         let at = finding.point;
@@ -205,12 +220,7 @@ impl Run<'_> {
                         failed.get_or_insert(error);
                         self.stop.store(true, Relaxed);
                     }
-                    Err(RecvTimeoutError::Timeout) => {
-                        if let Err(error) = self.tell(f64::from(done) / total as f64) {
-                            failed.get_or_insert(error);
-                            self.stop.store(true, Relaxed);
-                        }
-                    }
+                    Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) => break,
                 }
             }

@@ -5,30 +5,65 @@ use std::cell::Cell;
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
-use pyo3::exceptions::{PyKeyboardInterrupt, PyTypeError};
+use pyo3::exceptions::{PyBaseException, PyKeyboardInterrupt, PyTypeError};
 use pyo3::prelude::*;
 
 /// What was told of one algorithm already: a traceback is shown once, not for each flow.
 #[derive(Default)]
-pub(crate) struct Told(Mutex<HashSet<String>>);
+pub(crate) struct Told(Mutex<HashSet<Vec<String>>>);
 
 impl Told {
     /// Why a flow is given up when `call` raised, at that place in the plane.
     pub(crate) fn raised(&self, py: Python<'_>, call: &str, error: &PyErr, place: &str) -> String {
-        if error.is_instance_of::<PyKeyboardInterrupt>(py) {
-            INTERRUPTED.set(true);
-        }
+        is_interrupt(py, error);
+        let mut raised = vec![call.to_owned()];
+        places(py, error, &mut raised);
+        // No lock is held where Python may run.
         let traceback = traceback(py, error);
-        let what = traceback.lines().last().unwrap_or_default().to_owned();
-        let frames = traceback.trim_end().trim_end_matches(&what).to_owned();
         let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.insert(format!("{call}\n{frames}")) {
+        if told.insert(raised) {
             format!("{call} raised\n{traceback}\nin the plane: {place}")
         } else {
+            let what = error.to_string();
+            let what = what.lines().next().unwrap_or_default();
             format!("{call} raised as before: {what}; in the plane: {place}")
         }
     }
 }
+
+/// Whether it is a Ctrl-C, which [`was_interrupted`] then tells.
+pub(crate) fn is_interrupt(py: Python<'_>, error: &PyErr) -> bool {
+    let interrupt = error.is_instance_of::<PyKeyboardInterrupt>(py);
+    if interrupt {
+        INTERRUPTED.set(true);
+    }
+    interrupt
+}
+
+/// Of an exception and those behind it, the type and the frames, but not the message: that may have
+/// other numbers for each flow.
+fn places(py: Python<'_>, error: &PyErr, found: &mut Vec<String>) {
+    let mut next = Some(error.value(py).clone());
+    while let Some(exception) = next {
+        found.push(exception.get_type().to_string());
+        let frames = py.import("traceback").and_then(|module| {
+            let traceback = exception.getattr("__traceback__")?;
+            module.call_method1("format_tb", (traceback,))?.extract()
+        });
+        found.extend(frames.unwrap_or_else(|_| Vec::<String>::new()));
+        if found.len() > MOST_PLACES {
+            return;
+        }
+        let behind = |name| {
+            let exception = exception.getattr(name).ok()?;
+            exception.cast_into::<PyBaseException>().ok()
+        };
+        next = behind("__cause__").or_else(|| behind("__context__"));
+    }
+}
+
+/// A chain of exceptions can be a circle.
+const MOST_PLACES: usize = 1000;
 
 thread_local! {
     static INTERRUPTED: Cell<bool> = const { Cell::new(false) };

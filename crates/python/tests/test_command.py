@@ -13,6 +13,12 @@ from conftest import EXAMPLES, PROGRAM, ROOT, run, scenario
 AIMD = f"{EXAMPLES / 'aimd.py'}:Aimd"
 
 
+def test_an_interpreter_that_does_not_know_where_it_is_can_import_it():
+    for unknown in (None, ""):
+        code = f"import sys; sys.executable = {unknown!r}; import fairwater"
+        subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_try_simulates_a_class_in_a_file(tmp_path):
     report = tmp_path / "report.html"
     ended = run(

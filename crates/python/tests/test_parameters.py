@@ -1,5 +1,6 @@
 """An algorithm's parameters, and what is found to be wrong before anything runs."""
 
+from types import MappingProxyType
 from typing import Annotated, Literal
 
 import pytest
@@ -21,8 +22,10 @@ class Tuned(fairwater.Algorithm):
         limit: int | None = None,
         keep: bool = False,
         period=10,
+        share: Annotated[int, fairwater.Range(1, 9, "%")] | None = None,
     ):
         self.gain, self.mode, self.limit, self.keep, self.period = gain, mode, limit, keep, period
+        self.share = share
         Tuned.made.append(self)
 
     def on_report(self, report, control):
@@ -40,6 +43,10 @@ def test_texts_become_values_of_the_annotated_types():
     assert (flow.gain, flow.mode, flow.limit, flow.keep, flow.period) == (1.0, "fast", 7, True, 20)
     simulated("tuned: limit = none ")
     assert Tuned.made[-1].limit is None
+    simulated("tuned:share=9")
+    assert Tuned.made[-1].share == 9
+    simulated("tuned:share=none")
+    assert Tuned.made[-1].share is None
 
 
 @pytest.mark.parametrize(
@@ -48,11 +55,12 @@ def test_texts_become_values_of_the_annotated_types():
         ("gain=7", ["`gain=7`: gain must be a number from 0 to 1 per RTT"]),
         ("gain=nan", ["gain must be a number from 0 to 1 per RTT"]),
         ("gian=0.5", ["Tuned has no parameter `gian`; did you mean `gain`?"]),
-        ("zzz=1", ["it has gain, mode, limit, keep, period"]),
+        ("zzz=1", ["it has gain, mode, limit, keep, period, share"]),
         ("mode=medium", ["mode must be `slow` or `fast`"]),
         ("limit=1.5", ["limit must be a whole number or `none`"]),
         ("keep=maybe", ["keep must be `true` or `false`"]),
         ("period=x", ["period must be a whole number"]),
+        ("share=10", ["`share=10`: share must be a whole number from 1 to 9 % or `none`"]),
         ("gain", ["`gain` is not of the form key=value"]),
         ("gain=0.1,gain=0.2", ["`gain` is set twice"]),
         ("gain=2,mode=x,limit=y", ["gain must be", "mode must be", "limit must be"]),
@@ -66,7 +74,16 @@ def test_everything_that_is_wrong_is_named(settings, messages):
 
 
 @pytest.mark.parametrize(
-    "values", [{"gain": 7}, {"gain": "0.5"}, {"gain": True}, {"mode": "x"}, {"limit": 1.5}]
+    "values",
+    [
+        {"gain": 7},
+        {"gain": "0.5"},
+        {"gain": True},
+        {"mode": "x"},
+        {"limit": 1.5},
+        {"share": 0},
+        {"share": 1.5},
+    ],
 )
 def test_values_from_python_are_checked_alike(values):
     (key,) = values
@@ -95,6 +112,13 @@ def test_programs_may_depend_on_parameters():
             pass
 
     assert fairwater.speed(Written, reports=10, after=3).reports == 10
+
+
+def test_programs_may_be_any_mapping():
+    class Mapped(Tuned):
+        programs = MappingProxyType({"first": PROGRAM, "second": PROGRAM})
+
+    assert fairwater.speed(Mapped, reports=10).reports == 10
 
 
 def test_every_program_that_does_not_compile_is_shown_with_its_place():

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -70,12 +70,29 @@ class Transfer:
 
 @contextlib.contextmanager
 def transfers(*names: str) -> Iterator[list[Transfer]]:
-    running = [Transfer(name) for name in names]
+    with transfers_that_outlast() as begin:
+        yield begin(*names)
+
+
+@contextlib.contextmanager
+def transfers_that_outlast() -> Iterator[Callable[..., list[Transfer]]]:
+    """Transfers that begin within the block when they are asked for."""
+    running: list[Transfer] = []
+
+    def begin(*names: str) -> list[Transfer]:
+        running.extend(Transfer(name) for name in names)
+        return running
+
     try:
-        yield running
+        yield begin
     finally:
         for each in running:
             each.close()
+
+
+def children(process: subprocess.Popen) -> list[int]:
+    listed = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+    return [int(each) for each in listed.split()]
 
 
 def eventually(holds, seconds: float = 20) -> bool:
@@ -156,6 +173,58 @@ def test_what_raises_gives_its_flow_up_and_the_connection_goes_on(capfd):
     assert "goes on under Reno in the kernel" in said
 
 
+LEFT = """
+import os, socket, sys, time
+sys.path.insert(0, sys.argv[1])
+import fairwater
+from aimd import Aimd
+
+class Left(Aimd):
+    name = "py_left"
+    reports = 0
+
+    def on_report(self, report, control):
+        Left.reports += 1
+        super().on_report(report, control)
+
+attachment = fairwater.attach(Left)
+name = attachment.__enter__()
+listener = socket.create_server(("127.0.0.1", 0))
+sender = socket.socket()
+sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
+sender.connect(listener.getsockname())
+receiver, _ = listener.accept()
+sender.setblocking(False)
+
+def reported():
+    before, end = Left.reports, time.monotonic() + 30
+    while Left.reports < before + 3 and time.monotonic() < end:
+        try:
+            sender.send(bytes(10_000))
+            receiver.recv(1 << 20)
+        except BlockingIOError:
+            pass
+        time.sleep(0.001)
+    return Left.reports >= before + 3
+
+assert reported()
+fork = os.fork()
+if fork:
+    assert os.waitstatus_to_exitcode(os.waitpid(fork, 0)[1]) == 0
+    assert reported()
+"""
+
+
+def test_what_is_still_attached_when_the_interpreter_ends_is_detached():
+    """In a fork of it too, which leaves the attachment alone."""
+    command = [sys.executable, "-c", LEFT, str(EXAMPLES)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stderr == ""
+    names = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
+    assert "fw_py_left" not in names
+
+
 BLOCKS = f"""
 import time
 import fairwater
@@ -199,6 +268,25 @@ def test_one_that_blocks_loses_its_flows_for_as_long_and_no_others(write):
     assert silent[0].count("1 flows"), silent
 
 
+def test_sigterm_ends_the_process_of_an_algorithm():
+    aimd = f"{EXAMPLES / 'aimd.py'}:Aimd"
+    with attached("reno", aimd) as (process, lines):
+        [child] = children(process)
+        os.kill(child, signal.SIGTERM)
+        assert eventually(lambda: any("The process of fw_aimd ended" in line for line in lines))
+        assert any("exit status: 0" in line for line in lines), lines
+
+
+def test_flows_of_all_processes_are_given_back():
+    aimd = f"{EXAMPLES / 'aimd.py'}:Aimd"
+    with (
+        transfers_that_outlast() as begin,
+        attached("reno", aimd) as (_, lines),
+    ):
+        assert all(each.moves() for each in begin("fw_aimd", "fw_aimd", "fw_reno"))
+    assert any("3 flows given back" in line for line in lines), lines
+
+
 def test_one_that_is_killed_leaves_its_flows_to_reno_and_no_others(write):
     aimd = f"{EXAMPLES / 'aimd.py'}:Aimd"
     with (
@@ -207,9 +295,8 @@ def test_one_that_is_killed_leaves_its_flows_to_reno_and_no_others(write):
     ):
         assert killed.moves()
         assert other.moves()
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        assert len(children) == 1
-        os.kill(int(children[0]), signal.SIGKILL)
+        [child] = children(process)
+        os.kill(child, signal.SIGKILL)
         assert eventually(lambda: any("The process of fw_aimd ended" in line for line in lines))
         assert killed.moves()
         assert other.moves()

@@ -153,6 +153,25 @@ def test_what_raises_gives_its_flows_up_and_is_told_once(line, message):
     assert (throughput > 500_000).all()
 
 
+def test_a_traceback_is_shown_once_whatever_the_messages_say():
+    numbers = itertools.count()
+
+    def on_report(self, report, control):
+        number = next(numbers)
+        try:
+            {}[f"nothing of {number}"]
+        except KeyError as error:
+            raise RuntimeError(f"flow {number}\nhas nothing") from error
+
+    results = flows_of(on_report, count=3)
+    texts = [notice.text for notice in results.notices]
+    assert len(texts) == 3
+    assert texts[0].count("Traceback (most recent call last)") == 2
+    assert "nothing of 0" in texts[0]
+    for number in (1, 2):
+        assert f"on_report raised as before: RuntimeError: flow {number}; in" in texts[number]
+
+
 def test_what_raises_in_new_flow_gives_the_flow_up():
     def new_flow(self, info, control):
         raise RuntimeError("not this one")

@@ -160,6 +160,46 @@ def test_ctrl_c_interrupts_an_algorithm_that_blocks():
         fairwater.simulate(scenario("blocks", duration="1000s"), algorithms={"blocks": Blocks})
 
 
+class Ends(fairwater.Algorithm):
+    """Interrupts when its flow ends, which is not the end of a grid."""
+
+    programs = PROGRAM
+    ended = 0
+
+    def on_report(self, report, control):
+        pass
+
+    def on_close(self):
+        Ends.ended += 1
+        raise KeyboardInterrupt
+
+
+def test_ctrl_c_in_on_close_is_not_lost():
+    text = scenario("ends", duration="1s").replace("count = 1", 'traffic = { bytes = "100kB" }')
+    text = "seeds = 20\n" + text
+    with pytest.raises(KeyboardInterrupt):
+        fairwater.simulate(text, algorithms={"ends": Ends})
+    assert Ends.ended == 1
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_grid_of_short_points_tells_of_its_progress_and_takes_ctrl_c(jobs):
+    # Each point takes far less than the time from one telling to the next.
+    text = "seeds = 100000\n" + scenario("reno", duration="20ms")
+    told = []
+
+    def tell(share):
+        told.append(share)
+        if len(told) == 3:
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        fairwater.simulate(text, jobs=jobs, progress=tell)
+    assert len(told) == 3
+    assert told == sorted(told)
+    assert 0 < told[-1] < 1
+
+
 def test_other_threads_run_while_rust_simulates():
     counted = []
     ended = threading.Event()

@@ -148,11 +148,6 @@ def free_port() -> int:
         return taken.getsockname()[1]
 
 
-def listens(port: int) -> bool:
-    with socket.socket() as caller:
-        return caller.connect_ex(("127.0.0.1", port)) == 0
-
-
 TOKEN = "0123456789abcdef" * 4
 
 
@@ -171,6 +166,7 @@ def head() -> Iterator[Head]:
     with folder_of_ray() as folder, (folder / "log").open("w+") as log:
         env = {name: text for name, text in os.environ.items() if not name.startswith("RAY_")}
         env |= {"HOME": str(folder), "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN}
+        env["PYTHONUNBUFFERED"] = "1"
         gcs, clients = free_port(), free_port()
         ray = Path(sys.executable).with_name("ray")
         command = f"{ray} start --head --block --disable-usage-stats --include-dashboard=false"
@@ -182,8 +178,9 @@ def head() -> Iterator[Head]:
             stderr=log,
         )
         try:
-            while not listens(clients):
-                assert node.poll() is None, (folder / "log").read_text()
+            # Clients that come before all of it has begun are kept waiting.
+            while "Ray runtime started" not in (said := (folder / "log").read_text()):
+                assert node.poll() is None, said
                 time.sleep(0.1)
             yield Head(f"127.0.0.1:{gcs}", f"ray://127.0.0.1:{clients}", env)
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import sys
 import threading
 from types import TracebackType
@@ -24,6 +25,8 @@ class attach:  # noqa: N801 (it reads as a function)
     seconds, because it blocks, or because the rest of the process keeps the interpreter, its flows
     go on under Reno in the kernel, and it has them back afterwards; if the process is killed, they
     stay under Reno. Of more than `max_flows` at once the others are under Reno from the start.
+
+    What is still attached when the interpreter ends is detached then.
 
     Needs root and a kernel with BTF: `PermissionError` says what is missing. `ValueError` says
     what is wrong with the algorithm, `OSError` what the kernel refused.
@@ -48,6 +51,8 @@ class attach:  # noqa: N801 (it reads as a function)
         if self._attachment is not None:
             raise RuntimeError("this was attached before: each `with` needs an attach of its own")
         self._attachment = Attachment(*self._start)
+        # The plane's thread cannot run on in an interpreter that has ended.
+        atexit.register(self._detach)
         self._listener.start()
         return self._attachment.name
 
@@ -57,6 +62,10 @@ class attach:  # noqa: N801 (it reads as a function)
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self._detach()
+
+    def _detach(self) -> None:
+        atexit.unregister(self._detach)
         if self._attachment is not None:
             self._end.set()
             self._listener.join()

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import shutil
 import tempfile
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,6 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from fairwater._fairwater import Grid, __version__
+from fairwater._files import forget
 
 Run = Callable[[Sequence[int]], Iterator[str]]
 """Simulates points; yields what each found, as they come."""
@@ -90,33 +89,25 @@ def _point(job: _Job, index: int) -> str:
         raise RuntimeError(
             f"a worker has Fairwater {__version__}, and the sweep is of {job.version}"
         )
-    return _unpacked(job).grid.simulate(index)
-
-
-class _Unpacked:
-    """A job's grid, and the folder of its scripts, which goes when nobody has this any more."""
-
-    def __init__(self, job: _Job) -> None:
-        folder = Path()
-        if job.scripts:
-            folder = Path(tempfile.mkdtemp(prefix="fairwater-"))
-            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        for name, text in job.scripts:
-            file = folder / name
+    if not job.scripts:
+        return _grid(job).simulate(index)
+    # Nobody tells a worker that a sweep is over, so no folder is left to stay after a point.
+    with tempfile.TemporaryDirectory(prefix="fairwater-") as name:
+        folder = Path(name).resolve()
+        for script, text in job.scripts:
+            file = folder / script
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, encoding="utf-8")
-        self.grid = Grid(job.name, job.source, folder, dict(job.files))
+        try:
+            return Grid(job.name, job.source, folder, dict(job.files)).simulate(index)
+        finally:
+            forget(folder)
 
 
 @lru_cache(maxsize=4)
-def _unpacked(job: _Job) -> _Unpacked:
+def _grid(job: _Job) -> Grid:
     """The grid, which a worker reads once."""
-    return _Unpacked(job)
-
-
-def _forget() -> None:
-    """Lets a worker forget grids; points that it simulates meanwhile have theirs."""
-    _unpacked.cache_clear()
+    return Grid(job.name, job.source, Path(), dict(job.files))
 
 
 def _on_dask(distributed: Any, job: _Job, points: Sequence[int], address: str) -> Iterator[str]:
@@ -129,7 +120,6 @@ def _on_dask(distributed: Any, job: _Job, points: Sequence[int], address: str) -
                 yield found
         finally:
             client.cancel(futures)
-            client.run(_forget, on_error="ignore")
 
 
 def _on_any_ray(ray: Any, job: _Job, points: Sequence[int]) -> Iterator[str]:

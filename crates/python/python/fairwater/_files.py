@@ -35,6 +35,15 @@ def find(file: os.PathLike[str] | str, text: str) -> tuple[type, dict[str, Any]]
     return found, from_text(found, parameters)
 
 
+def forget(folder: Path) -> None:
+    """Let go of the modules of a folder that is about to go."""
+    with _loading:
+        for path in [path for path in _modules if path.is_relative_to(folder)]:
+            _, module = _modules.pop(path)
+            sys.modules.pop(module.__name__, None)
+        sys.path[:] = [each for each in sys.path if not Path(each).is_relative_to(folder)]
+
+
 def _no_class(path: Path, name: str, module: ModuleType) -> str:
     classes = [
         each

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import inspect
 import math
@@ -97,16 +98,12 @@ def _unknown(algorithm: Callable[..., Any], key: str, known: Mapping[str, _Param
 
 @dataclass(frozen=True)
 class _Parameter:
-    """One parameter: its type and range."""
+    """One parameter: its type, `Annotated` with its range."""
 
     type: Any
-    range: Range | None
     required: bool
 
     def __str__(self) -> str:
-        if self.range is not None:
-            kind = "a whole number" if self.type is int else "a number"
-            return f"{kind} {self.range}"
         return _described(self.type)
 
     def read(self, text: str) -> Any:
@@ -116,9 +113,7 @@ class _Parameter:
         return value
 
     def allows(self, value: Any) -> bool:
-        if not _allows(self.type, value):
-            return False
-        return self.range is None or value is None or self.range.least <= value <= self.range.most
+        return _allows(self.type, value)
 
 
 def _known(algorithm: Callable[..., Any]) -> dict[str, _Parameter]:
@@ -139,11 +134,7 @@ def _known(algorithm: Callable[..., Any]) -> dict[str, _Parameter]:
         hint = hints.get(name)
         if hint is None and not required and isinstance(parameter.default, bool | int | float):
             hint = type(parameter.default)
-        span = None
-        if typing.get_origin(hint) is typing.Annotated:
-            hint, *notes = typing.get_args(hint)
-            span = next((note for note in notes if isinstance(note, Range)), None)
-        known[name] = _Parameter(Any if hint is None else hint, span, required)
+        known[name] = _Parameter(Any if hint is None else hint, required)
     return known
 
 
@@ -157,7 +148,21 @@ def _choices(kind: Any) -> tuple[Any, ...] | None:
     return None
 
 
+def _ranged(kind: Any) -> tuple[Any, Range | None]:
+    """What `Annotated` annotates, and its range."""
+    if typing.get_origin(kind) is typing.Annotated:
+        kind, *notes = typing.get_args(kind)
+        return kind, next((note for note in notes if isinstance(note, Range)), None)
+    return kind, None
+
+
 def _read(kind: Any, text: str) -> Any:
+    annotated, (kind, _) = kind, _ranged(kind)
+    if annotated is not kind:
+        value = _read(kind, text)
+        if not _allows(annotated, value):
+            raise ValueError(text)
+        return value
     if (choices := _choices(kind)) is not None:
         # `none` is a text as well: it means nothing where that is allowed.
         for choice in sorted(choices, key=lambda choice: choice is not type(None)):
@@ -185,6 +190,12 @@ def _read(kind: Any, text: str) -> Any:
 
 
 def _allows(kind: Any, value: Any) -> bool:
+    kind, span = _ranged(kind)
+    if span is not None and value is not None:
+        # What the type lets through may be no number all the same.
+        with contextlib.suppress(TypeError):
+            return _allows(kind, value) and span.least <= value <= span.most
+        return False
     if (choices := _choices(kind)) is not None:
         return any(_allows(choice, value) for choice in choices)
     if typing.get_origin(kind) is Literal:
@@ -200,6 +211,9 @@ def _allows(kind: Any, value: Any) -> bool:
 
 
 def _described(kind: Any) -> str:
+    kind, span = _ranged(kind)
+    if span is not None:
+        return f"{'a whole number' if kind is int else 'a number'} {span}"
     if (choices := _choices(kind)) is not None:
         return " or ".join(_described(choice) for choice in choices)
     if typing.get_origin(kind) is Literal:

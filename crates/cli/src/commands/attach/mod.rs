@@ -9,7 +9,7 @@ use fairwater_linux::{Options, SIGNALS, Session, Wakeup, probe};
 
 use crate::algorithm::{self, Chosen};
 use crate::failure::Failure;
-use crate::guest::Guest;
+use crate::guest::{Farewell, Guest};
 use crate::hosting::{self, TURN};
 use crate::stop::Stop;
 use crate::units::{count, duration, parse_duration};
@@ -117,12 +117,22 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if let Some(default) = default {
         eprintln!("Stopping: the default is {} again.", default.former());
     }
-    let flows = session.live();
+    let mut flows = session.live();
     drop(session);
-    drop(guests);
+    for guest in guests {
+        let Farewell {
+            news,
+            flows: theirs,
+        } = guest.finish();
+        flows += theirs;
+        if let Some(news) = news {
+            eprintln!("{news}");
+        }
+    }
     eprintln!(
-        "Stopped: {} unregistered, {flows} flows given back.",
-        names.join(" and ")
+        "Stopped: {} unregistered, {} given back.",
+        names.join(" and "),
+        count(flows, "flow")
     );
     stop.check_interrupt()
 }
