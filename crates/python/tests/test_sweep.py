@@ -137,7 +137,7 @@ def sweep_by_ray(
         env=env,
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=180,
         check=True,
     )
 
@@ -167,6 +167,8 @@ def head() -> Iterator[Head]:
         env = {name: text for name, text in os.environ.items() if not name.startswith("RAY_")}
         env |= {"HOME": str(folder), "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN}
         env["PYTHONUNBUFFERED"] = "1"
+        # On a machine with other things to do, its processes may be long in coming.
+        env["RAY_CLIENT_SERVER_CHECK_CHANNEL_TIMEOUT_S"] = "120"
         gcs, clients = free_port(), free_port()
         ray = Path(sys.executable).with_name("ray")
         command = f"{ray} start --head --block --disable-usage-stats --include-dashboard=false"
@@ -232,11 +234,10 @@ def test_where_no_ray_serves_clients_the_error_says_so(scenario, tmp_path, head)
     swept = sweep_by_ray(scenario, f"ray://{head.gcs}", out, head.env)
     assert "ConnectionError: " in swept.stdout
     assert "is no client server of Ray" in swept.stdout
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        port = silent.getsockname()[1]
-        swept = sweep_by_ray(scenario, f"ray://127.0.0.1:{port}", out, head.env)
+    swept = sweep_by_ray(scenario, f"ray://127.0.0.1:{free_port()}", out, head.env)
     assert "ConnectionError: " in swept.stdout
-    assert "did not answer within" in swept.stdout
+    assert "does not answer" in swept.stdout
+    assert not (out / "points").exists() or not list((out / "points").iterdir())
 
 
 def test_an_algorithm_in_python_is_sent_along(scenario, tmp_path, dask):

@@ -17,7 +17,7 @@ from fairwater._files import forget
 Run = Callable[[Sequence[int]], Iterator[str]]
 """Simulates points; yields what each found, as they come."""
 
-_ANSWER_WITHIN_S = 5
+_ANSWER_WITHIN_S = 10
 
 
 def cluster(address: str, file: Path, grid: Grid) -> Run:
@@ -175,21 +175,23 @@ def _greet_ray(place: str) -> None:
         "RAY_AUTH_MODE=token in the environment, and the cluster's token (`ray get-auth-token` "
         "prints it there) in RAY_AUTH_TOKEN or ~/.ray/auth_token"
     )
+    nobody = (
+        f"does not answer (waited {_ANSWER_WITHIN_S} s at most): `ray start --head` serves clients "
+        "at port 10001 where ray[client] is installed, or at what --ray-client-server-port says"
+    )
     status = grpc.StatusCode
     why = {
         status.UNAUTHENTICATED: f"wants a token, and not what it was shown: set {token}",
         status.UNIMPLEMENTED: "is no client server of Ray: that has a port of its own, 10001 or "
         "what `ray start --head --ray-client-server-port=PORT` was given",
-        status.DEADLINE_EXCEEDED: f"did not answer within {_ANSWER_WITHIN_S} s: `ray start --head` "
-        "serves clients at port 10001 where ray[client] is installed, or at what "
-        "--ray-client-server-port says",
+        status.UNAVAILABLE: nobody,
+        status.DEADLINE_EXCEEDED: nobody,
     }
     channel = channels.init_grpc_channel(place)
     try:
         services.RayletDriverStub(channel).ClusterInfo(
             messages.ClusterInfoRequest(type=messages.ClusterInfoType.PING),
             timeout=_ANSWER_WITHIN_S,
-            wait_for_ready=True,
             metadata=[("client_id", "fairwater")],
         )
     except AuthenticationError:
