@@ -1,8 +1,9 @@
 //! BBR: a model of the path's bandwidth and RTT, measured, and a sender that paces by it.
 //!
-//! Both versions share the program ([`program`]), what the plane keeps of the path ([`model`]), and
-//! ProbeRTT. Each version is a state machine of its own.
+//! Both versions share the program ([`program`]), what the plane keeps of the path ([`model`]), the
+//! gain of cwnd, and ProbeRTT. Each version is a state machine of its own.
 
+mod cwnd_gain;
 mod datapath;
 mod model;
 mod probe_rtt;

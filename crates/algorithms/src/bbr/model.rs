@@ -35,6 +35,14 @@ impl MinRtt {
         self.least.map(|seen| seen.rtt_us)
     }
 
+    /// What is in flight at this bandwidth, bytes/s, without a queue, bytes; 0 before the first
+    /// sample.
+    pub(super) fn volume(&self, bw: u64) -> u64 {
+        let rtt_us = self.get().unwrap_or(0);
+        let bytes = u128::from(bw) * u128::from(rtt_us) / 1_000_000;
+        u64::try_from(bytes).unwrap_or(u64::MAX)
+    }
+
     /// Takes the least sample since the last call. Whether a measurement is due.
     pub(super) fn update(&mut self, now_us: u64, rtt_us: Option<u64>) -> bool {
         let old = |seen: Option<Seen>, than_us: u64| {

@@ -3,6 +3,7 @@
 
 use fairwater_plane::{Algorithm, AlgorithmError, Control, Flow, FlowInfo, Programs, Report, Var};
 
+use super::cwnd_gain;
 use super::datapath::{Datapath, Reading};
 use super::model::{MinRtt, Plateau};
 use super::probe_rtt::ProbeRtt;
@@ -33,7 +34,7 @@ pub struct BbrConfig {
 impl Default for BbrConfig {
     fn default() -> Self {
         Self {
-            cwnd_gain: 2.0,
+            cwnd_gain: cwnd_gain::USUAL,
             probe_rtt: true,
             min_rtt_window_us: 10_000_000,
             bw_window_rounds: 10,
@@ -51,12 +52,7 @@ pub(crate) const ENTRY: Entry = Entry {
 };
 
 const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        key: "cwnd_gain",
-        range: "a number from 1 to 10",
-        default: "2",
-        meaning: "cwnd while cruising, in bandwidth-delay products",
-    },
+    cwnd_gain::PARAMETER,
     Parameter::PROBE_RTT,
     Parameter {
         key: "min_rtt_window",
@@ -73,7 +69,6 @@ const PARAMETERS: &[Parameter] = &[
     Parameter::REPORT,
 ];
 
-const CWND_GAIN: std::ops::RangeInclusive<f64> = 1.0..=10.0;
 const MIN_RTT_WINDOW_US: std::ops::RangeInclusive<u64> = 1_000_000..=600_000_000;
 const BW_WINDOW_ROUNDS: std::ops::RangeInclusive<u64> = 2..=1_000;
 
@@ -81,9 +76,7 @@ impl BbrConfig {
     fn from_settings(settings: &mut Settings<'_>) -> Self {
         let default = Self::default();
         Self {
-            cwnd_gain: settings
-                .decimal("cwnd_gain", CWND_GAIN)
-                .unwrap_or(default.cwnd_gain),
+            cwnd_gain: cwnd_gain::from_settings(settings),
             probe_rtt: settings.boolean("probe_rtt").unwrap_or(default.probe_rtt),
             min_rtt_window_us: settings
                 .duration_us("min_rtt_window", MIN_RTT_WINDOW_US)
@@ -96,12 +89,10 @@ impl BbrConfig {
     }
 
     fn check(&self) -> Result<(), AlgorithmError> {
+        cwnd_gain::check(self.cwnd_gain)?;
         let out = |parameter, value: String, range: &str| {
             Err(AlgorithmError::out_of_range(parameter, value, range))
         };
-        if !CWND_GAIN.contains(&self.cwnd_gain) {
-            return out("cwnd_gain", self.cwnd_gain.to_string(), "from 1 to 10");
-        }
         if !MIN_RTT_WINDOW_US.contains(&self.min_rtt_window_us) {
             let value = format!("{} µs", self.min_rtt_window_us);
             return out("min_rtt_window", value, "from 1 s to 600 s");
@@ -277,7 +268,8 @@ impl BbrFlow {
         };
         control.update(self.phase, phase);
         control.update(self.cycling, true);
-        control.update(self.datapath.cwnd_gain, self.cwnd_gain());
+        let gain = cwnd_gain::thousandths(self.config.cwnd_gain);
+        control.update(self.datapath.cwnd_gain, gain);
         control.update(self.datapath.low, 0_u64);
         control.update(self.datapath.attentive, false);
     }
@@ -298,15 +290,9 @@ impl BbrFlow {
         control.update(self.datapath.attentive, true);
     }
 
-    /// Thousandths.
-    fn cwnd_gain(&self) -> u64 {
-        (self.config.cwnd_gain * 1e3).round() as u64
-    }
-
     /// The bandwidth-delay product of the model, bytes; a packet at least.
     fn bdp(&self) -> u64 {
-        let (bw, rtt_us) = (self.bw.get().unwrap_or(0), self.min_rtt.get().unwrap_or(0));
-        let bytes = u128::from(bw) * u128::from(rtt_us) / 1_000_000;
-        u64::try_from(bytes).unwrap_or(u64::MAX).max(self.mss)
+        let bw = self.bw.get().unwrap_or(0);
+        self.min_rtt.volume(bw).max(self.mss)
     }
 }

@@ -6,6 +6,7 @@ use super::Bbr3Config;
 use super::bounds::{Latest, LongTerm, MaxBw, ShortTerm};
 use super::cycle::{Cycle, Phase};
 use super::datapath::{Extension, Feedback};
+use crate::bbr::cwnd_gain;
 use crate::bbr::datapath::{Datapath, Reading};
 use crate::bbr::model::{MinRtt, Plateau};
 use crate::bbr::probe_rtt::ProbeRtt;
@@ -391,11 +392,11 @@ impl Bbr3Flow {
     /// Tells the program of the model and of the state ("Summary of Control Behavior in the State
     /// Machine").
     pub(super) fn instruct(&self, control: &mut Control) {
-        let thousandths = (self.config.cwnd_gain * 1e3).round() as u64;
+        let usual = cwnd_gain::thousandths(self.config.cwnd_gain);
         let cwnd_gain = match self.state {
-            State::ProbeBw(Phase::Up) => thousandths + 250,
+            State::ProbeBw(Phase::Up) => usual + 250,
             State::ProbeRtt(_) => 500,
-            State::Startup | State::Drain { .. } | State::ProbeBw(_) => thousandths,
+            State::Startup | State::Drain { .. } | State::ProbeBw(_) => usual,
         };
         // BoundCwndForModel.
         let long = match self.state {
@@ -457,14 +458,8 @@ impl Bbr3Flow {
         self.max_bw.get().min(self.short.bw.unwrap_or(u64::MAX))
     }
 
-    fn volume(&self, bw: u64) -> u64 {
-        let rtt_us = self.min_rtt.get().unwrap_or(0);
-        let bytes = u128::from(bw) * u128::from(rtt_us) / 1_000_000;
-        u64::try_from(bytes).unwrap_or(u64::MAX)
-    }
-
     fn bdp(&self) -> u64 {
-        self.volume(self.bw())
+        self.min_rtt.volume(self.bw())
     }
 
     /// What offload and delayed ACKs keep in flight (BBR.offload_budget), bytes.
@@ -474,7 +469,7 @@ impl Bbr3Flow {
 
     /// Inflight(1.0): a BDP, and what keeps packets going at least.
     fn inflight(&self) -> u64 {
-        self.volume(self.max_bw.get()).max(self.budget())
+        self.min_rtt.volume(self.max_bw.get()).max(self.budget())
     }
 
     /// In flight no more than a BDP, and room for others: IsTimeToCruise.

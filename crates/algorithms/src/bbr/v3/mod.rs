@@ -7,6 +7,7 @@ mod flow;
 
 use fairwater_plane::{Algorithm, AlgorithmError, Control, Flow, FlowInfo, Programs};
 
+use super::cwnd_gain;
 use super::datapath::Datapath;
 use super::program::{Shape, Version};
 use crate::registry::{Entry, builder};
@@ -34,7 +35,7 @@ pub struct Bbr3Config {
 impl Default for Bbr3Config {
     fn default() -> Self {
         Self {
-            cwnd_gain: 2.0,
+            cwnd_gain: cwnd_gain::USUAL,
             probe_rtt: true,
             probe_wait_s: 2.0,
             ecn: true,
@@ -52,12 +53,7 @@ pub(crate) const ENTRY: Entry = Entry {
 };
 
 const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        key: "cwnd_gain",
-        range: "a number from 1 to 10",
-        default: "2",
-        meaning: "cwnd while cruising, in bandwidth-delay products",
-    },
+    cwnd_gain::PARAMETER,
     Parameter::PROBE_RTT,
     Parameter {
         key: "probe_wait",
@@ -69,7 +65,6 @@ const PARAMETERS: &[Parameter] = &[
     Parameter::REPORT,
 ];
 
-const CWND_GAIN: std::ops::RangeInclusive<f64> = 1.0..=10.0;
 const PROBE_WAIT_S: std::ops::RangeInclusive<f64> = 0.1..=60.0;
 
 impl Bbr3Config {
@@ -77,9 +72,7 @@ impl Bbr3Config {
         let default = Self::default();
         let wait = settings.duration_us("probe_wait", 100_000..=60_000_000);
         Self {
-            cwnd_gain: settings
-                .decimal("cwnd_gain", CWND_GAIN)
-                .unwrap_or(default.cwnd_gain),
+            cwnd_gain: cwnd_gain::from_settings(settings),
             probe_rtt: settings.boolean("probe_rtt").unwrap_or(default.probe_rtt),
             probe_wait_s: wait.map_or(default.probe_wait_s, |us| us as f64 / 1e6),
             ecn: settings.boolean("ecn").unwrap_or(default.ecn),
@@ -88,16 +81,13 @@ impl Bbr3Config {
     }
 
     fn check(&self) -> Result<(), AlgorithmError> {
-        let out = |parameter, value: f64, range: &str| {
-            Err(AlgorithmError::out_of_range(parameter, value, range))
-        };
-        if !CWND_GAIN.contains(&self.cwnd_gain) {
-            return out("cwnd_gain", self.cwnd_gain, "from 1 to 10");
+        cwnd_gain::check(self.cwnd_gain)?;
+        if PROBE_WAIT_S.contains(&self.probe_wait_s) {
+            Ok(())
+        } else {
+            let range = "from 0.1 to 60 s";
+            Err(AlgorithmError::out_of_range("probe_wait", self.probe_wait_s, range))
         }
-        if !PROBE_WAIT_S.contains(&self.probe_wait_s) {
-            return out("probe_wait", self.probe_wait_s, "from 0.1 to 60 s");
-        }
-        Ok(())
     }
 }
 
