@@ -8,7 +8,7 @@ use fairwater_sim::{
     SimulationError, SizeCdf, Traffic, run,
 };
 
-use crate::support::{Dumbbell, edge, link, outcome, plane, rate, way};
+use crate::support::{Dumbbell, edge, link, outcome, plane, rate};
 
 #[test]
 fn every_problem_is_told_with_where_it_is() {
@@ -208,4 +208,9 @@ fn a_distribution_that_does_not_rise_is_named() {
     assert_eq!(problems(&[(-1.0, 0.5), (f64::NAN, 1.0)]), 3);
     assert_eq!(problems(&[(10.0, 1.0), (10.0, 1.0)]), 1);
     assert_eq!(problems(&[(10.0, -0.1), (10.0, 1.5)]), 3);
+}
+
+/// The edges of a way given edge by edge.
+fn way(edges: &[u32]) -> Vec<EdgeId> {
+    edges.iter().copied().map(EdgeId).collect()
 }

@@ -12,6 +12,5 @@ mod plane;
 mod random;
 mod sharing;
 mod stepping;
-#[path = "../support/mod.rs"]
 mod support;
 mod traffic;

@@ -7,8 +7,8 @@ use fairwater_net::{
 };
 use fairwater_plane::{Plane, SignalSet};
 use fairwater_sim::{
-    Config, Edge, EdgeId, FlowConfig, Governor, Measure, Native, NodeId, Outcome, Path,
-    PlaneConfig, TcpConfig, Traffic, run,
+    Config, Edge, FlowConfig, Governor, Measure, Native, NodeId, Outcome, Path, PlaneConfig,
+    TcpConfig, Traffic,
 };
 
 /// Senders, a bottleneck, receivers: a host of its own for each end of each flow.
@@ -133,19 +133,9 @@ pub(crate) fn plane(algorithms: &[&str]) -> Plane {
     plane
 }
 
-/// Runs with all algorithms there are.
-pub(crate) fn outcome(config: &Config) -> Outcome {
-    run(config, plane(&["reno", "cubic"]), &mut ()).unwrap()
-}
-
 /// Jain's index of fairness.
 pub(crate) fn jain(outcome: &Outcome) -> f64 {
     let rates = outcome.flows.iter().map(|flow| flow.delivered_bytes as f64);
     let (sum, squares) = rates.fold((0.0, 0.0), |(s, q), rate| (s + rate, q + rate * rate));
     sum * sum / (squares * outcome.flows.len() as f64)
-}
-
-/// The edges of a way given edge by edge.
-pub(crate) fn way(edges: &[u32]) -> Vec<EdgeId> {
-    edges.iter().copied().map(EdgeId).collect()
 }

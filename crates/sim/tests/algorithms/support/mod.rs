@@ -1,10 +1,5 @@
 //! Networks, seeds, series over time and figures: what the tests of all algorithms need.
 
-#![allow(
-    dead_code,
-    reason = "a kit: not every algorithm's tests need all of it"
-)]
-
 pub(crate) mod figure;
 #[path = "../../support/mod.rs"]
 mod networks;

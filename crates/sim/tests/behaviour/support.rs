@@ -1,0 +1,13 @@
+//! Networks, and runs of them.
+
+#[path = "../support/mod.rs"]
+mod networks;
+
+pub(crate) use networks::{BOTTLENECK, Dumbbell, edge, jain, link, plane, rate};
+
+use fairwater_sim::{Config, Outcome, run};
+
+/// Runs with Reno and Cubic in the plane.
+pub(crate) fn outcome(config: &Config) -> Outcome {
+    run(config, plane(&["reno", "cubic"]), &mut ()).unwrap()
+}
