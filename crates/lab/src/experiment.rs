@@ -25,7 +25,7 @@ pub struct Contender<C = String> {
 /// When a contender sends, and what it is told apart by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sending {
-    /// So long after the run has begun.
+    /// So long after the run has begun; not at all where that is its end or later.
     pub start: Duration,
     /// Until then; `None` is the run's end.
     pub stop: Option<Duration>,

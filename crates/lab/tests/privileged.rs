@@ -14,7 +14,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fairwater_lab::{Contender, Experiment, LabError, Results, Traffic, require, run};
+use fairwater_lab::{
+    Contender, Experiment, LabError, Results, Sending, Traffic, require, run,
+};
 
 /// One run at a time: each needs the whole machine.
 static MACHINE: Mutex<()> = Mutex::new(());
@@ -175,6 +177,28 @@ fn a_trace_bounds_what_passes() {
     let cubic = &results.runs[0];
     assert!((0.4..=1.001).contains(&cubic.utilisation), "{cubic:?}");
     assert!(cubic.throughput_bps < 7.6e6, "{cubic:?}");
+}
+
+#[test]
+fn a_flow_that_starts_after_the_end_does_not_run() {
+    let _alone = MACHINE.lock();
+    if !gate(Traffic::Bulk) {
+        return;
+    }
+    let mut experiment = experiment("20mbit 10ms 1bdp", 2, &["cubic", "reno"], Traffic::Bulk);
+    experiment.together = true;
+    let later = Sending {
+        start: Duration::from_secs(60),
+        ..Sending::default()
+    };
+    experiment.sending = vec![Sending::default(), later];
+    let results = undisturbed(&experiment);
+    let [cubic, reno] = &results.runs[..] else {
+        panic!("{results:?}");
+    };
+    assert!((0.5..=1.001).contains(&cubic.utilisation), "{cubic:?}");
+    assert_eq!(reno.packets, 0);
+    assert!(reno.series.tcp.is_empty(), "{reno:?}");
 }
 
 #[test]

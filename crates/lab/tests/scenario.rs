@@ -33,7 +33,7 @@ fn bad_scenarios_are_refused_with_everything_that_is_wrong() {
         });
         seen += 1;
     }
-    assert_eq!(seen, 15);
+    assert_eq!(seen, 16);
 }
 
 #[test]

@@ -61,7 +61,7 @@ pub(super) fn point(
                 .push(Diagnostic::new(node.span.clone(), message));
         }
         network = network::read(&mut fields, reading);
-        flows = flow::read(&mut fields, &network, reading);
+        flows = flow::read(&mut fields, &network, duration, reading);
         if let Some(node) = fields.node("plane") {
             config.plane = plane(node, reading);
         }

@@ -28,8 +28,13 @@ pub(super) struct Flows {
     pub(super) sent: Vec<(Sent, Range<usize>)>,
 }
 
-/// Reads `[[flow]]` and `[tcp]`.
-pub(super) fn read(root: &mut Fields<'_>, network: &Network, reading: &Reading<'_>) -> Flows {
+/// Reads `[[flow]]` and `[tcp]` of a run that lasts so long, if that is known.
+pub(super) fn read(
+    root: &mut Fields<'_>,
+    network: &Network,
+    duration: Option<Duration>,
+    reading: &Reading<'_>,
+) -> Flows {
     let usual = match root.node("tcp") {
         Some(node) => tcp::read(node, &TcpConfig::default(), reading.sink),
         None => TcpConfig::default(),
@@ -38,7 +43,7 @@ pub(super) fn read(root: &mut Fields<'_>, network: &Network, reading: &Reading<'
     match root.node("flow").map(|node| (&node.value, node)) {
         Some((Value::Array(tables), _)) => {
             for table in tables {
-                read_group(table, &usual, network, &mut flows, reading);
+                read_group(table, &usual, network, duration, &mut flows, reading);
             }
         }
         Some((_, node)) if !node.is_unknown() => reading.sink.push(Diagnostic::new(
@@ -59,6 +64,7 @@ fn read_group(
     usual: &TcpConfig,
     network: &Network,
     flows: &mut Flows,
+    duration: Option<Duration>,
     reading: &Reading<'_>,
 ) -> Option<()> {
     let mut fields = Fields::of("a flow", node, reading.sink)?;
@@ -82,6 +88,7 @@ fn read_group(
     };
     let count = fields.optional("count", quantity::count).unwrap_or(1);
     let start = fields.optional("start", quantity::duration);
+    let start_node = fields.node("start");
     let stagger = fields.optional("stagger", quantity::duration);
     let jitter = fields.optional("jitter", quantity::duration);
     let stop_node = fields.node("stop");
@@ -135,6 +142,15 @@ fn read_group(
         return None;
     }
     let start = start.unwrap_or(Duration::ZERO);
+    // Those that `stagger` puts beyond the end do not run, so that a run can be cut short.
+    if let (Some(start), Some(node), Some(end)) = (start, start_node, duration)
+        && start >= end
+    {
+        let message = "the flow starts when the run has ended";
+        reading
+            .sink
+            .push(Diagnostic::new(node.span.clone(), message));
+    }
     if let (Some(stop), Some(node)) = (stop, stop_node)
         && stop <= start
     {

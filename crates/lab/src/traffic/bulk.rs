@@ -193,6 +193,13 @@ struct Outgoing {
 
 impl Outgoing {
     fn send(self) -> io::Result<()> {
+        let end = self
+            .sending
+            .stop
+            .map_or(self.duration, |stop| stop.min(self.duration));
+        if self.sending.start >= end {
+            return Ok(());
+        }
         namespace::enter(self.namespace.as_fd())?;
         let begun = Instant::now();
         while let Some(left) = self.sending.start.checked_sub(begun.elapsed()) {
@@ -223,10 +230,6 @@ impl Outgoing {
             Duration::ZERO => Instant::now(),
             _ => begun,
         };
-        let end = self
-            .sending
-            .stop
-            .map_or(self.duration, |stop| stop.min(self.duration));
         while begun.elapsed() < end && !self.stop.load(Ordering::Relaxed) {
             match stream.write(&block) {
                 Ok(_) => {}

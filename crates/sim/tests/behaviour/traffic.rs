@@ -163,3 +163,16 @@ proptest! {
         prop_assert!((sizes.points[0].0..=bytes).contains(&sizes.mean()));
     }
 }
+
+#[test]
+fn a_flow_that_starts_after_the_end_does_not_run() {
+    let network = Dumbbell::new(10, 30, 2.0).native(Native::Reno);
+    let alone = outcome(&network.config(1));
+    for start_ms in [2_000, 60_000] {
+        let mut config = network.clone().native(Native::Reno).config(1);
+        config.flows[1].start = Time::from_millis(start_ms);
+        let both = outcome(&config);
+        assert_eq!(both.flows[0], alone.flows[0]);
+        assert_eq!(both.flows[1].segments, 0, "{:?}", both.flows[1]);
+    }
+}
