@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fairwater_plane::{Algorithm, AlgorithmError, Programs};
 
-use crate::spec::{Parameter, Settings, SpecError, nearest};
+use crate::spec::{Parameter, Settings, SpecError, did_you_mean};
 use crate::{
     bbr, congestion_manager, constant, copa, cubic, dctcp, hybla, illinois, ledbatpp, nimbus, reno,
     sprout, vegas, vivace,
@@ -128,13 +128,8 @@ pub fn by_spec(spec: &str) -> Result<Choice, SpecError> {
     let (name, settings) = spec.split_once(':').unwrap_or((spec, ""));
     let name = name.trim();
     let Some(entry) = ALL.iter().find(|e| e.name == name) else {
-        let hint = nearest(name, ALL.iter().map(|e| e.name)).map_or_else(
-            || {
-                let names: Vec<_> = ALL.iter().map(|e| e.name).collect();
-                format!("; there are {}", names.join(", "))
-            },
-            |n| format!("; did you mean `{n}`?"),
-        );
+        let names: Vec<_> = ALL.iter().map(|e| e.name).collect();
+        let hint = did_you_mean(name, &names, "there are");
         return Err(SpecError::one(format!(
             "there is no algorithm `{name}`{hint}"
         )));

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 
+use fairwater_plane::nearest;
+
 use crate::{Choice, HyStart, Period, SlowStart, by_spec};
 
 /// What the command line says of one parameter of an algorithm.
@@ -106,13 +108,8 @@ impl<'a> Settings<'a> {
             };
             let (key, value) = (key.trim(), value.trim());
             if !parameters.iter().any(|p| p.key == key) {
-                let hint = nearest(key, parameters.iter().map(|p| p.key)).map_or_else(
-                    || {
-                        let keys: Vec<_> = parameters.iter().map(|p| p.key).collect();
-                        format!("; it has {}", keys.join(", "))
-                    },
-                    |n| format!("; did you mean `{n}`?"),
-                );
+                let keys: Vec<_> = parameters.iter().map(|p| p.key).collect();
+                let hint = did_you_mean(key, &keys, "it has");
                 settings
                     .faults
                     .push(format!("{algorithm} has no parameter `{key}`{hint}"));
@@ -269,11 +266,10 @@ fn scaled(text: &str, units: &[(&str, f64)]) -> Option<f64> {
         .map(|n| n * factor)
 }
 
-/// The name that a misspelt one was probably meant to be.
-pub(crate) fn nearest<'n>(text: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-    names
-        .map(|name| (strsim::jaro_winkler(name, text), name))
-        .filter(|(similarity, _)| *similarity > 0.75)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, name)| name)
+/// `; did you mean …?`, else what there is, for the end of a message.
+pub(crate) fn did_you_mean(wrong: &str, known: &[&str], there_is: &str) -> String {
+    match nearest(wrong, known.iter().copied()) {
+        Some(near) => format!("; did you mean `{near}`?"),
+        None => format!("; {there_is} {}", known.join(", ")),
+    }
 }

@@ -14,9 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fairwater_lab::{
-    Contender, Experiment, LabError, Results, Sending, Traffic, require, run,
-};
+use fairwater_lab::{Contender, Experiment, LabError, Results, Sending, Traffic, require, run};
 
 /// One run at a time: each needs the whole machine.
 static MACHINE: Mutex<()> = Mutex::new(());

@@ -60,4 +60,6 @@ pub use program::{
 };
 pub use require::MissingSignals;
 pub use signal::{Signal, SignalSet};
+#[cfg(feature = "compile")]
+pub use suggest::nearest;
 pub use verify::{Flaw, Invalid};

@@ -2,11 +2,10 @@
 
 use crate::bounds::MAX_NAME;
 
-/// The candidate nearest to `wrong`, if any is near enough to be what was meant.
-pub(crate) fn nearest<'c>(
-    wrong: &str,
-    candidates: impl Iterator<Item = &'c str>,
-) -> Option<&'c str> {
+/// The candidate nearest to `wrong`, if any is near enough to be what was meant: it is nearly
+/// spelt so, whatever the case of its letters, or its last part, behind a dot, is the same or
+/// begins so.
+pub fn nearest<'c>(wrong: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     // The distance is quadratic in length; longer names are no typos of known ones.
     let longest = MAX_NAME + "Report.".len();
     if wrong.len() > longest {
@@ -15,6 +14,7 @@ pub(crate) fn nearest<'c>(
     let last = |name: &str| name.rsplit('.').next().unwrap_or("").to_ascii_lowercase();
     let wrong_last = last(wrong);
     let scored = candidates
+        .into_iter()
         .filter(|c| c.len() <= longest)
         .filter_map(|candidate| {
             if candidate.eq_ignore_ascii_case(wrong) || last(candidate) == wrong_last {

@@ -29,7 +29,7 @@ pub use aggregate::{Aggregate, By, Claim, Group, Key, Member, divide};
 pub use algorithm::{Algorithm, Ecn, Flow};
 pub use control::Control;
 pub use event::{Command, CommandSink, Event, RawReport};
-pub use fairwater_lang::{MAX_RATE, MissingSignals, Signal, SignalSet};
+pub use fairwater_lang::{MAX_RATE, MissingSignals, Signal, SignalSet, nearest};
 pub use fairwater_proto::{FlowId, FlowInfo};
 pub use hosted::{AggregateView, FlowState, FlowView, HostedAlgorithm, Statistics};
 pub use nested::{Nested, NestedFlow};

@@ -233,14 +233,8 @@ impl ProgramHandle {
     }
 
     fn nearest(&self, scope: Scope, name: &str) -> Option<String> {
-        self.loaded
-            .program
-            .variables
-            .iter()
-            .filter(|v| v.scope == scope)
-            .map(|v| (strsim::jaro_winkler(&v.name, name), &v.name))
-            .filter(|(similarity, _)| *similarity > 0.7)
-            .max_by(|a, b| a.0.total_cmp(&b.0))
-            .map(|(_, name)| name.clone())
+        let variables = self.loaded.program.variables.iter();
+        let known = variables.filter(|v| v.scope == scope);
+        fairwater_lang::nearest(name, known.map(|v| v.name.as_str())).map(str::to_owned)
     }
 }

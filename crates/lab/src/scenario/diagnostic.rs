@@ -178,13 +178,3 @@ impl Sink {
         })
     }
 }
-
-/// The name that a misspelt one was probably meant to be.
-pub(super) fn nearest<'n>(text: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
-    names
-        .into_iter()
-        .map(|name| (strsim::jaro_winkler(name, text), name))
-        .filter(|(similarity, _)| *similarity > 0.75)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, name)| name)
-}

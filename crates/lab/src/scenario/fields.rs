@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
-use super::diagnostic::{Diagnostic, Sink, nearest};
+use fairwater_plane::nearest;
+
+use super::diagnostic::{Diagnostic, Sink};
 use super::tree::{Key, Node, Value};
 
 /// A table that is being read. Each key that is asked for is known; [`Fields::finish`] names the

@@ -4,9 +4,10 @@ use std::ops::Range;
 use std::time::Duration;
 
 use fairwater_net::Time;
+use fairwater_plane::nearest;
 use fairwater_sim::{Balancing, EdgeId, FlowConfig, Governor, Native, NodeId, Path, TcpConfig};
 
-use super::diagnostic::{Diagnostic, nearest};
+use super::diagnostic::Diagnostic;
 use super::fields::{Fields, Wrong, refuse};
 use super::network::{Network, pairs};
 use super::quantity;
@@ -63,8 +64,8 @@ fn read_group(
     node: &Node,
     usual: &TcpConfig,
     network: &Network,
-    flows: &mut Flows,
     duration: Option<Duration>,
+    flows: &mut Flows,
     reading: &Reading<'_>,
 ) -> Option<()> {
     let mut fields = Fields::of("a flow", node, reading.sink)?;
@@ -87,8 +88,8 @@ fn read_group(
         None => Some(Sent::Bulk),
     };
     let count = fields.optional("count", quantity::count).unwrap_or(1);
-    let start = fields.optional("start", quantity::duration);
     let start_node = fields.node("start");
+    let start = fields.optional("start", quantity::duration);
     let stagger = fields.optional("stagger", quantity::duration);
     let jitter = fields.optional("jitter", quantity::duration);
     let stop_node = fields.node("stop");
@@ -141,7 +142,6 @@ fn read_group(
         reading.sink.push(Diagnostic::new(span, message));
         return None;
     }
-    let start = start.unwrap_or(Duration::ZERO);
     // Those that `stagger` puts beyond the end do not run, so that a run can be cut short.
     if let (Some(start), Some(node), Some(end)) = (start, start_node, duration)
         && start >= end
@@ -151,6 +151,7 @@ fn read_group(
             .sink
             .push(Diagnostic::new(node.span.clone(), message));
     }
+    let start = start.unwrap_or(Duration::ZERO);
     if let (Some(stop), Some(node)) = (stop, stop_node)
         && stop <= start
     {

@@ -5,11 +5,12 @@ use std::ops::Range;
 use std::time::Duration;
 
 use fairwater_net::Capacity;
+use fairwater_plane::nearest;
 use fairwater_sim::{EdgeId, NodeId};
 
 use super::Reading;
 use super::capacity;
-use super::diagnostic::{Diagnostic, nearest};
+use super::diagnostic::Diagnostic;
 use super::disturbance::{self, Disturbance};
 use super::fields::Fields;
 use super::quantity::{self, Buffer};

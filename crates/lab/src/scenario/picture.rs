@@ -1,7 +1,9 @@
 //! What the report of a grid shows: `[report]`.
 
+use fairwater_plane::nearest;
+
 use super::Reading;
-use super::diagnostic::{Diagnostic, nearest};
+use super::diagnostic::Diagnostic;
 use super::fields::{Fields, Wrong, listed, refuse};
 use super::quantity;
 use super::sweep::Sweep;

@@ -6,8 +6,9 @@ use fairwater_net::{
     CoDelConfig, DrrConfig, FqCoDelConfig, Limit, PieConfig, Probability, QueueConfig, Rate,
     RedConfig, SfqConfig, StepConfig,
 };
+use fairwater_plane::nearest;
 
-use super::diagnostic::{Diagnostic, Sink, nearest};
+use super::diagnostic::{Diagnostic, Sink};
 use super::fields::{Fields, refuse};
 use super::quantity::{self, Buffer};
 use super::tree::{Node, Value};

@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 
+use fairwater_plane::nearest;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::diagnostic::{Diagnostic, Sink, nearest};
+use super::diagnostic::{Diagnostic, Sink};
 
 /// A value and where it stands in the file.
 #[derive(Debug, Clone, PartialEq)]

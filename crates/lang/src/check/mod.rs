@@ -202,7 +202,7 @@ impl Checker<'_, '_> {
                     error = error.help("put it into the body of a `when`, such as `(when true …)`")
                 }
                 (None, Some(head)) => {
-                    let near = crate::suggest::nearest(head.text, ["when", "def"].into_iter());
+                    let near = crate::suggest::nearest(head.text, ["when", "def"]);
                     if let Some(near) = near {
                         error = error.help(format!("did you mean `{near}`?"));
                     }

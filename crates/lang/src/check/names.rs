@@ -64,7 +64,7 @@ impl Checker<'_, '_> {
         known.extend(IMPLICIT.iter().map(|(name, _)| *name));
         known.extend(Signal::ALL.iter().map(|signal| signal.name()));
         known.push("+infinity");
-        let help = match suggest::nearest(atom.text, known.into_iter()) {
+        let help = match suggest::nearest(atom.text, known) {
             Some(near) => format!("did you mean `{near}`?"),
             None => match signals_beside(atom.text) {
                 Some(signals) => format!("the signals there are: {signals}"),
@@ -82,7 +82,7 @@ impl Checker<'_, '_> {
         let mut error = Diagnostic::error("undeclared", span, format!("`{text}` is not declared"));
         let mut known = self.sorted_names();
         known.extend(["Cwnd", "Rate", "Micros"]);
-        if let Some(near) = suggest::nearest(text, known.into_iter()) {
+        if let Some(near) = suggest::nearest(text, known) {
             error = error.help(format!("did you mean `{near}`?"));
         }
         let declaration = match text.strip_prefix("Report.") {
