@@ -23,7 +23,7 @@ pub struct HyblaConfig {
 }
 
 impl Default for HyblaConfig {
-    /// The paper's RTT₀ (§3).
+    /// The paper's RTT₀.
     fn default() -> Self {
         Self {
             reference_us: 25_000,

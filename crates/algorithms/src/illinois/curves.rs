@@ -1,4 +1,4 @@
-//! How much to add and how much to take, by queueing delay (Liu, Başar and Srikant, §3).
+//! How much to add and how much to take, by queueing delay (Liu, Başar and Srikant 2008).
 
 /// The shape of the two curves.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -72,7 +72,7 @@ mod tests {
     }
 
     proptest! {
-        /// §3: α falls and β rises with the delay, α as a convex curve.
+        /// The paper: α falls and β rises with the delay, α as a convex curve.
         #[test]
         fn more_delay_is_less_growth_and_deeper_cuts(
             greatest in 1e-3_f64..1e6,

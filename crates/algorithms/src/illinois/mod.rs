@@ -34,7 +34,7 @@ pub struct IllinoisConfig {
 }
 
 impl Default for IllinoisConfig {
-    /// The paper's (§3).
+    /// The paper's.
     fn default() -> Self {
         Self {
             alpha_min: 0.3,
@@ -201,10 +201,10 @@ impl Algorithm for Illinois {
     }
 }
 
-/// Below this window, segments, delay says too little: growth is Reno's (§3.4: W_thresh).
+/// Below this window, segments, delay says too little: growth is Reno's (the paper's W_thresh).
 const THRESHOLD: u64 = 15;
 /// A delay that was above d₁ must be below for so many round trips before α is at its greatest
-/// again (§3.4: θ).
+/// again (the paper's θ).
 const ROUNDS: u32 = 5;
 
 /// The RTT samples of a round trip.

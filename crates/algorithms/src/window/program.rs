@@ -316,7 +316,7 @@ pub(super) const DELAYS: &str = "
 ";
 
 /// Brakmo and Peterson, "TCP Vegas: End to End Congestion Avoidance on a Global Internet", IEEE
-/// JSAC 13(8), 1995, §III-C and §III-D: the window less what the path takes at the least RTT waits
+/// JSAC 13(8), 1995: the window less what the path takes at the least RTT waits
 /// in the queue. The least sample of a round trip counts, so that delayed and compressed ACKs do
 /// not; two samples tell too little, and cwnd grows as Reno's (Linux's `tcp_vegas.c`). When slow
 /// start ends, the queue that it built is given back (there, too).

@@ -12,7 +12,7 @@ fn at(samples: &[Sample], us: u64) -> f64 {
     samples.iter().find(|s| s.now_us >= us).unwrap().cwnd as f64
 }
 
-/// §3: in congestion avoidance cwnd grows by ρ² segments a round trip, so the rate by as much
+/// In congestion avoidance cwnd grows by ρ² segments a round trip, so the rate by as much
 /// each second whatever the RTT.
 #[test]
 fn the_rate_rises_alike_at_each_rtt() {
@@ -30,7 +30,7 @@ fn the_rate_rises_alike_at_each_rtt() {
     }
 }
 
-/// §3: in slow start by 2^ρ - 1 for each segment, so that all double in 25 ms; here up to ρ = 3.
+/// In slow start by 2^ρ - 1 for each segment, so that all double in 25 ms; here up to ρ = 3.
 #[test]
 fn slow_start_takes_as_long_at_each_rtt() {
     for (rtt_us, factor) in [(25_000, 2.0), (50_000, 4.0), (75_000, 8.0), (100_000, 8.0)] {

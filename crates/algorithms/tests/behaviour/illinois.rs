@@ -7,7 +7,7 @@ fn after(samples: &[Sample], us: u64) -> &Sample {
     samples.iter().find(|s| s.now_us >= us).unwrap()
 }
 
-/// §3: with nothing queued the window grows by α_max a round trip, and a loss takes β_min of it.
+/// With nothing queued the window grows by α_max a round trip, and a loss takes β_min of it.
 #[test]
 fn on_an_idle_path_it_grows_by_ten_and_loses_an_eighth() {
     // Slow start fills the queue, which tells how long it can be; losses then empty it.
@@ -42,7 +42,7 @@ fn on_an_idle_path_it_grows_by_ten_and_loses_an_eighth() {
     assert!(seen >= 4, "{losses:?}");
 }
 
-/// §3: growth slows as the queue fills, so the window is a concave curve; a full queue costs
+/// Growth slows as the queue fills, so the window is a concave curve; a full queue costs
 /// β_max.
 #[test]
 fn on_a_path_that_fills_it_grows_less_and_less_and_loses_half() {
@@ -80,7 +80,7 @@ fn on_a_path_that_fills_it_grows_less_and_less_and_loses_half() {
     assert!(seen >= 2, "{losses:?}");
 }
 
-/// Linux and §3.4: below 15 segments it is Reno.
+/// The paper and Linux: below 15 segments it is Reno.
 #[test]
 fn small_windows_are_renos() {
     let mut path = Path::new(40_000, 50_000, 100_000);

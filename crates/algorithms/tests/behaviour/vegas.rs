@@ -19,7 +19,7 @@ fn queues(samples: &[Sample], rate: u64, from_us: u64) -> Vec<f64> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(10))]
 
-    /// §III-C: whatever the path, between α and β segments wait, and none is lost.
+    /// Whatever the path, between α and β segments wait, and none is lost.
     #[test]
     fn between_alpha_and_beta_segments_wait(
         rate in 200_u64..8_000,
@@ -47,7 +47,7 @@ proptest! {
     }
 }
 
-/// §III-D: slow start doubles every other round trip, and ends when the queue begins to grow.
+/// Slow start doubles every other round trip, and ends when the queue begins to grow.
 #[test]
 fn slow_start_doubles_every_other_round_trip() {
     let samples = run(

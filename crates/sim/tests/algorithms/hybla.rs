@@ -15,7 +15,7 @@ fn mean(rates: &[f64]) -> f64 {
     rates.iter().sum::<f64>() / rates.len() as f64
 }
 
-/// §3: the rate does not depend on the RTT, from the reference's 25 ms on, where Reno's is its
+/// The rate does not depend on the RTT, from the reference's 25 ms on, where Reno's is its
 /// inverse.
 #[test]
 fn flows_at_25_100_and_400_ms_are_equally_fast() {

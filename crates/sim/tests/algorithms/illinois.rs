@@ -5,7 +5,7 @@ use crate::support::{BOTTLENECK, Dumbbell, each_seed, observed, series};
 
 const MSS: u32 = 1448;
 
-/// §3: the window rises fast while nothing queues and ever slower as the queue grows: a concave
+/// The window rises fast while nothing queues and ever slower as the queue grows: a concave
 /// sawtooth. Reno's is nearly straight, as round trips grow with the queue. A full queue costs
 /// half.
 #[test]
@@ -38,7 +38,7 @@ fn the_sawtooth_is_concave() {
     }
 }
 
-/// §1 and §5: over a long and fat path with random losses, which no queue goes before, it keeps
+/// Over a long and fat path with random losses, which no queue goes before, it keeps
 /// seven eighths where Reno keeps half, and grows by ten.
 #[test]
 fn random_losses_cost_it_little() {

@@ -17,7 +17,7 @@ fn waiting(outcome: &Outcome, mbit: u64) -> f64 {
     outcome.edges[BOTTLENECK].queueing_us.mean * mbit as f64 / PACKET_BITS
 }
 
-/// §III-C, on paths from a thin one to a long and fat one.
+/// Between α and β segments wait, on paths from a thin one to a long and fat one.
 #[test]
 fn a_few_segments_wait_and_the_link_is_full() {
     for (mbit, rtt_ms, spec, least, most) in [
