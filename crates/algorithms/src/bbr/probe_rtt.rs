@@ -15,6 +15,11 @@ pub(super) struct ProbeRtt {
 }
 
 impl ProbeRtt {
+    /// Whether in flight has not fallen yet.
+    pub(super) fn waits(&self) -> bool {
+        self.until_us.is_none()
+    }
+
     /// Whether it is over. A pause is as good as a measurement.
     pub(super) fn is_over(&mut self, reading: &Reading) -> bool {
         match self.until_us {

@@ -1,7 +1,7 @@
 //! BBR v3, rule by rule.
 
 use crate::support::driver::Driver;
-use crate::support::path::{Path, Sample, bulk, run};
+use crate::support::path::{Ack, Controller, MSS, Path, Sample, bulk, run};
 
 const RTT_US: u64 = 40_000;
 /// 100 packets are a BDP.
@@ -78,6 +78,48 @@ fn the_rtt_is_measured_each_five_seconds_at_half_the_bdp() {
         assert!((45..=52).contains(&least), "{spec}: cwnd {least}");
     }
     assert_eq!(dips("bbr3:probe_rtt=off").0, []);
+}
+
+/// ProbeRTTCwnd follows the model: when the bandwidth rises while in flight has still to fall, it is
+/// the greater volume that it falls to.
+#[test]
+fn the_measurement_ends_though_the_bandwidth_rose_meanwhile() {
+    let mut driver = Driver::new("bbr3");
+    let (mut now_us, mut cwnd) = (0, 10);
+    let mut acknowledge = |in_flight: u64, packets_per_s: u64| {
+        for in_flight in [in_flight, in_flight - 4] {
+            now_us += 1_000;
+            let ack = Ack {
+                now_us,
+                acked: 4 * MSS,
+                in_flight: in_flight * MSS,
+                pending: 1_000 * MSS,
+                rtt_us: RTT_US,
+                rate_incoming: packets_per_s * MSS,
+                rate_outgoing: packets_per_s * MSS,
+                ..Ack::default()
+            };
+            (cwnd, _) = driver.invoke(&ack, cwnd);
+        }
+        (now_us, cwnd)
+    };
+    while acknowledge(100, PER_S).0 < 2_000_000 {}
+    let cruising = acknowledge(100, PER_S).1;
+    assert!(cruising > 150, "{cruising}");
+    // 5 s after the least RTT.
+    while acknowledge(100, PER_S).1 > 60 {
+        assert!(acknowledge(100, PER_S).0 < 7_000_000, "no measurement");
+    }
+    while acknowledge(60, 3 * PER_S).1 < 100 {
+        assert!(acknowledge(60, 3 * PER_S).0 < 7_000_000, "cwnd stays");
+    }
+    let until_us = acknowledge(92, 3 * PER_S).0 + 1_000_000;
+    while acknowledge(92, 3 * PER_S).0 < until_us {}
+    let after = acknowledge(92, 3 * PER_S).1;
+    assert!(
+        after > 180,
+        "half of the new BDP of 300 and no more: {after}"
+    );
 }
 
 /// HandleInflightTooHigh and InflightWithHeadroom: once a probe has lost too much, cruising leaves

@@ -108,7 +108,6 @@ impl Flow for Bbr3Flow {
             self.state = State::ProbeRtt(ProbeRtt::default());
             self.cycle.stop();
             self.extension.watch(false, None, control);
-            control.update(self.datapath.low, self.probe_rtt_cwnd());
             control.update(self.datapath.round_start, reading.time_us);
         }
         if ended {
@@ -412,8 +411,15 @@ impl Bbr3Flow {
             (Some(a), Some(b)) => a.min(b),
             (a, b) => a.or(b).unwrap_or(u64::MAX),
         };
-        let hold = match self.state {
-            State::ProbeRtt(_) => self.probe_rtt_cwnd(),
+        let hold = match &self.state {
+            State::ProbeRtt(probe) => {
+                let hold = self.probe_rtt_cwnd();
+                // The model may have changed since it was asked for.
+                if probe.waits() {
+                    control.update(self.datapath.low, hold);
+                }
+                hold
+            }
             _ => 0,
         };
         let spare = match self.state {
