@@ -24,7 +24,6 @@ pub(super) struct Ascent {
     /// ε.
     probe: f64,
     stage: Stage,
-    random: u64,
 }
 
 /// At the beginning of a climb.
@@ -103,13 +102,12 @@ pub(super) struct Trial {
 
 impl Ascent {
     /// From this rate on, with probes that far from the rate, in parts of it.
-    pub(super) fn new(rate: f64, probe: f64, seed: u64) -> Self {
+    pub(super) fn new(rate: f64, probe: f64) -> Self {
         Self {
             rate: rate.clamp(LEAST_MBIT, MOST_MBIT),
             probe,
             // Nothing is worth nothing.
             stage: Stage::Starting(Worth::default()),
-            random: seed | 1,
         }
     }
 
@@ -118,13 +116,13 @@ impl Ascent {
     }
 
     /// What to try next. Pairs are tried forwards and then backwards, so that a path which changes
-    /// steadily favours neither rate; which comes first is drawn (NSDI '18 §4), so that flows do
-    /// not probe in step.
-    pub(super) fn trial(&mut self) -> Trial {
+    /// steadily favours neither rate; whether the `upper` comes first is to be drawn
+    /// (NSDI '18 §4), so that flows do not probe in step.
+    pub(super) fn trial(&self, upper: bool) -> Trial {
         let rates = match self.stage {
             Stage::Starting(_) => vec![self.rate],
             Stage::Probing(..) => {
-                let sign = if self.draw() { self.probe } else { -self.probe };
+                let sign = if upper { self.probe } else { -self.probe };
                 [sign, -sign, -sign, sign]
                     .map(|part| self.rate * (1.0 + part))
                     .to_vec()
@@ -216,14 +214,6 @@ impl Ascent {
 
     fn go(&mut self, rate: f64) {
         self.rate = rate.clamp(LEAST_MBIT, MOST_MBIT);
-    }
-
-    /// xorshift64 (Marsaglia, 2003).
-    fn draw(&mut self) -> bool {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        self.random & (1 << 32) != 0
     }
 }
 

@@ -4,12 +4,11 @@ mod ascent;
 mod interval;
 mod program;
 
-use std::net::SocketAddr;
-
 use fairwater_plane::{
     Algorithm, AlgorithmError, Control, Field, Flow, FlowInfo, Programs, Report, Var,
 };
 
+use crate::draws::Draws;
 use crate::registry::{Entry, builder};
 use crate::spec::{Parameter, Settings};
 use ascent::{Ascent, Trial};
@@ -203,7 +202,7 @@ impl Algorithm for Vivace {
             probe: self.config.probe,
             handles: self.handles,
             mss,
-            seed: seed(info),
+            draws: Draws::of(info),
             ascent: None,
             trial: Trial::default(),
             number: 0,
@@ -219,20 +218,13 @@ impl Algorithm for Vivace {
     }
 }
 
-/// Of the order of a flow's probes.
-fn seed(info: &FlowInfo) -> u64 {
-    let port = |address: SocketAddr| u64::from(address.port());
-    let mixed = (port(info.local) << 32) ^ (port(info.remote) << 16) ^ info.now_us;
-    // Fibonacci hashing spreads what differs little.
-    mixed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-}
-
 struct VivaceFlow {
     utility: Utility,
     probe: f64,
     handles: Handles,
     mss: u64,
-    seed: u64,
+    /// Of the order of the probes.
+    draws: Draws,
     /// From the first RTT sample on.
     ascent: Option<Ascent>,
     trial: Trial,
@@ -294,7 +286,7 @@ impl VivaceFlow {
         let Some(ascent) = &mut self.ascent else {
             return;
         };
-        self.trial = ascent.trial();
+        self.trial = ascent.trial(self.draws.up_to(1) == 1);
         self.worths.clear();
         self.limited = false;
         self.number = self.number.wrapping_add(1);
@@ -325,7 +317,7 @@ impl Flow for VivaceFlow {
         let Some(ascent) = &mut self.ascent else {
             // bits/µs are Mbit/s.
             let rate = report.cwnd() as f64 * 8.0 / rtt_us.max(1) as f64;
-            self.ascent = Some(Ascent::new(rate, self.probe, self.seed));
+            self.ascent = Some(Ascent::new(rate, self.probe));
             self.plan(rtt_us, control);
             return;
         };

@@ -67,11 +67,9 @@ pub(super) const PROGRAM: &str = "\
     (:= x (- Ack.now (+ started_us Flow.rtt_sample_us)))
     (:= interval (/ x length_us))
     (:= Report.lost (+ Report.lost Ack.lost_pkts_sample))
-    (if (> interval measured)
-      (report)
-      (:= Report.acks (+ Report.acks 1)))
     (when (== interval measured)
       (:= x (- x (* measured length_us)))
+      (:= Report.acks (+ Report.acks 1))
       (:= Report.delivered
           (+ Report.delivered
              (min (+ Ack.bytes_acked Ack.bytes_misordered)
@@ -84,6 +82,7 @@ pub(super) const PROGRAM: &str = "\
       (:= Report.sum_xy (+ Report.sum_xy (* x Flow.rtt_sample_us)))
       (:= Report.sum_yy (+ Report.sum_yy (* Flow.rtt_sample_us Flow.rtt_sample_us))))
     (when (> interval measured)
+      (report)
       (:= Report.index measured)
       (:= measured (min interval count))
       (:= Micros 0)))

@@ -1,6 +1,8 @@
 //! PCC Vivace: Dong et al., NSDI '18.
 
 use fairwater_algorithms::{Vivace, VivaceConfig};
+use fairwater_exec::interp::{Input, Machine, Stage};
+use fairwater_lang::{Scope, Signal};
 use fairwater_plane::{AlgorithmError, Plane, PlaneError, SignalSet};
 
 use crate::support::driver::Driver;
@@ -166,4 +168,65 @@ fn what_is_out_of_range_is_refused() {
             "{config:?}"
         );
     }
+}
+
+/// An ACK with a long RTT sample is for what was sent in an interval before, and tells nothing of
+/// the one that is measured.
+#[test]
+fn an_intervals_samples_are_of_what_was_sent_in_it() {
+    const LENGTH_US: u64 = 40_000;
+    let mut plane = Plane::new("model", SignalSet::ALL);
+    plane
+        .add(|programs| Vivace::new(programs, VivaceConfig::default()))
+        .unwrap();
+    let program = plane.algorithms()[0].programs()[0].program();
+    let variable = |name| program.variable(Scope::Control, name).unwrap();
+    let plan = Stage {
+        switch: None,
+        cwnd: None,
+        rate: None,
+        updates: [
+            ("fresh", 1),
+            ("number", 1),
+            ("length_us", LENGTH_US),
+            ("count", 4),
+        ]
+        .map(|(name, value)| (variable(name), value))
+        .to_vec(),
+    };
+    let mut machine = Machine::new(program, 0);
+    let (mut measured, mut told) = (0, 0);
+    let mut expected = [0; 6];
+    for ack in 0..400_u64 {
+        let now = 1_000_000 + 700 * ack;
+        let rtt = 30_000 + 11 * ack + if ack % 3 == 0 { 25_000 } else { 0 };
+        let mut signals = [0; Signal::ALL.len()];
+        signals[Signal::Now as usize] = now;
+        signals[Signal::RttSampleUs as usize] = rtt;
+        let outcome = machine.invoke(&Input {
+            signals,
+            cwnd: 10 * MSS,
+            rate: 0,
+            stage: (ack == 0).then_some(&plan),
+        });
+        let sent = (700 * ack).checked_sub(rtt);
+        let interval = sent.map(|sent| sent / LENGTH_US);
+        if interval.is_some_and(|interval| interval > measured) && measured < 4 {
+            let fields = outcome.report.unwrap();
+            let names = ["acks", "sum_x", "sum_y", "sum_xx", "sum_xy", "sum_yy"];
+            let found = names.map(|name| {
+                let field = program.variable(Scope::Report, name).unwrap();
+                fields[usize::from(field.0)]
+            });
+            assert_eq!(found, expected, "interval {measured}");
+            assert!(expected[0] > 10, "{expected:?}");
+            (measured, expected, told) = (interval.unwrap(), [0; 6], told + 1);
+        } else if interval == Some(measured) {
+            let (x, y) = (sent.unwrap() - measured * LENGTH_US, rtt);
+            for (sum, value) in expected.iter_mut().zip([1, x, y, x * x, x * y, y * y]) {
+                *sum += value;
+            }
+        }
+    }
+    assert_eq!(told, 4);
 }
