@@ -17,6 +17,10 @@ pub(super) const MOST_MBIT: f64 = 7e6;
 /// How many trials of the same rates are waited for until their difference is beyond chance.
 const MOST_TRIALS: u32 = 8;
 
+/// The start goes on unless the utility fell by so many standard deviations of what chance does: an
+/// end at a low rate costs far more than an interval at twice the last.
+const START_DOUBT: f64 = 2.0;
+
 /// Where one flow stands.
 #[derive(Debug, Clone)]
 pub(super) struct Ascent {
@@ -142,7 +146,7 @@ impl Ascent {
                     return;
                 };
                 let doubt = (before.variance + worth.variance).sqrt();
-                if worth.utility + doubt > before.utility {
+                if worth.utility + START_DOUBT * doubt > before.utility {
                     self.stage = Stage::Starting(worth);
                     self.go(2.0 * self.rate);
                 } else {
