@@ -1,52 +1,20 @@
 //! LEDBAT++: draft-irtf-iccrg-ledbat-plus-plus, RFC 6817.
 
+use crate::support::acks::Acks;
 use crate::support::driver::Driver;
-use crate::support::path::{Ack, Controller, MSS, Path, Sample, run};
+use crate::support::path::{Path, Sample, run};
 
 fn at(samples: &[Sample], us: u64) -> Sample {
     *samples.iter().find(|s| s.now_us >= us).unwrap()
 }
 
-/// One flow's ACKs, one a segment of a full window, at an RTT that the test sets.
-struct Acks {
-    driver: Driver,
-    now_us: u64,
-    cwnd: u64,
-}
-
-impl Acks {
-    fn new(spec: &str) -> Self {
-        Self {
-            driver: Driver::new(spec),
-            now_us: 0,
-            cwnd: 10,
-        }
+/// cwnd at the end of so long.
+fn keep(acks: &mut Acks, rtt_us: u64, for_us: u64) -> u64 {
+    let end = acks.now_us + for_us;
+    while acks.now_us < end {
+        acks.clocked(rtt_us, 0);
     }
-
-    fn ack(&mut self, rtt_us: u64, lost_packets: u64) -> u64 {
-        self.now_us += (rtt_us / self.cwnd).max(1);
-        let ack = Ack {
-            now_us: self.now_us,
-            acked: MSS,
-            delivered: MSS,
-            lost_packets,
-            in_flight: (self.cwnd - 1).saturating_sub(lost_packets) * MSS,
-            pending: 1 << 30,
-            rtt_us,
-            ..Ack::default()
-        };
-        (self.cwnd, _) = self.driver.invoke(&ack, self.cwnd);
-        self.cwnd
-    }
-
-    /// cwnd at the end of so long.
-    fn keep(&mut self, rtt_us: u64, for_us: u64) -> u64 {
-        let end = self.now_us + for_us;
-        while self.now_us < end {
-            self.ack(rtt_us, 0);
-        }
-        self.cwnd
-    }
+    acks.cwnd
 }
 
 /// GAIN = 1 / min(16, ⌈2·TARGET / base⌉): over an RTT of 30 ms a quarter of what slow start adds.
@@ -54,11 +22,11 @@ impl Acks {
 fn slow_start_begins_with_two_segments_and_grows_by_the_gain() {
     for (rtt_us, divisor) in [(30_000, 4), (120_000, 1), (60_000, 2), (5_000, 16)] {
         let mut acks = Acks::new("ledbatpp");
-        acks.ack(rtt_us, 0);
+        acks.clocked(rtt_us, 0);
         assert_eq!(acks.cwnd, 2, "{rtt_us} µs");
-        acks.keep(rtt_us, 3 * divisor * rtt_us);
+        keep(&mut acks, rtt_us, 3 * divisor * rtt_us);
         let before = acks.cwnd;
-        let after = acks.keep(rtt_us, rtt_us);
+        let after = keep(&mut acks, rtt_us, rtt_us);
         let growth = after as f64 / before as f64;
         let expected = (1.0 / divisor as f64).exp();
         assert!(
@@ -95,13 +63,13 @@ fn slow_start_ends_short_of_the_target() {
 #[test]
 fn avoidance_adds_the_gain_each_round_trip() {
     let mut acks = Acks::new("ledbatpp:slowdowns=false");
-    acks.keep(20_000, 400_000);
-    acks.ack(66_000, 0);
-    acks.keep(66_000, 66_000);
+    keep(&mut acks, 20_000, 400_000);
+    acks.clocked(66_000, 0);
+    keep(&mut acks, 66_000, 66_000);
     let before = acks.cwnd;
     for rtt_us in [66_000, 30_000] {
         let before = acks.cwnd;
-        acks.keep(rtt_us, 60 * rtt_us);
+        keep(&mut acks, rtt_us, 60 * rtt_us);
         let added = acks.cwnd - before;
         // ⌈120 ms / 20 ms⌉ = 6.
         assert!(
@@ -116,15 +84,15 @@ fn avoidance_adds_the_gain_each_round_trip() {
 fn above_the_target_the_window_shrinks_by_how_far_and_never_by_more_than_half() {
     for (queueing_us, share) in [(66_000, 0.9), (90_000, 0.6), (600_000, 0.6)] {
         let mut acks = Acks::new("ledbatpp:slowdowns=false");
-        acks.keep(20_000, 400_000);
-        acks.keep(68_000, 68_000);
+        keep(&mut acks, 20_000, 400_000);
+        keep(&mut acks, 68_000, 68_000);
         let before = acks.cwnd as f64;
         let rtt_us = 20_000 + queueing_us;
         // A quarter of a round trip, before the least of four samples is seen to have risen.
         for _ in 0..4 {
-            acks.ack(rtt_us, 0);
+            acks.clocked(rtt_us, 0);
         }
-        let after = acks.keep(rtt_us, rtt_us) as f64;
+        let after = keep(&mut acks, rtt_us, rtt_us) as f64;
         let kept = after / before;
         assert!(
             (share - 0.08..share + 0.08).contains(&kept),
@@ -172,16 +140,16 @@ fn slowdowns_hold_two_segments_and_are_nine_durations_apart() {
 #[test]
 fn a_loss_halves_the_window_once_a_round_trip() {
     let mut acks = Acks::new("ledbatpp:slowdowns=false");
-    acks.keep(40_000, 400_000);
+    keep(&mut acks, 40_000, 400_000);
     let before = acks.cwnd;
-    assert_eq!(acks.ack(40_000, 1), before / 2);
+    assert_eq!(acks.clocked(40_000, 1), before / 2);
     for _ in 0..before / 3 {
-        acks.ack(40_000, 1);
+        acks.clocked(40_000, 1);
     }
     assert_eq!(acks.cwnd, before / 2);
-    acks.keep(40_000, 200_000);
+    keep(&mut acks, 40_000, 200_000);
     let again = acks.cwnd;
-    assert_eq!(acks.ack(40_000, 1), again / 2);
+    assert_eq!(acks.clocked(40_000, 1), again / 2);
 }
 
 #[test]
@@ -204,9 +172,9 @@ fn a_timeout_restarts_from_one_segment_to_half_of_the_window() {
 #[test]
 fn the_base_delay_is_remembered_for_ten_minutes() {
     let mut acks = Acks::new("ledbatpp:target=10ms,slowdowns=false");
-    acks.keep(20_000, 60_000);
-    acks.keep(50_000, 595_000_000);
+    keep(&mut acks, 20_000, 60_000);
+    keep(&mut acks, 50_000, 595_000_000);
     assert_eq!(acks.cwnd, 2, "30 ms above the base");
-    acks.keep(50_000, 10_000_000);
+    keep(&mut acks, 50_000, 10_000_000);
     assert!(acks.cwnd > 20, "{} after the base is forgotten", acks.cwnd);
 }

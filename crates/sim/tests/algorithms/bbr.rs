@@ -21,16 +21,16 @@ fn buffered(mbit: u64, rtt_ms: u64, bdps: u64, seconds: f64) -> Dumbbell {
 }
 
 /// Within 5 % of full: what random loss takes before the bottleneck cannot be had.
-#[test]
-fn one_percent_of_loss_costs_next_to_nothing() {
+pub(crate) fn one_percent_of_loss_costs_next_to_nothing_under(name: &str) {
+    let reporting = format!("{name}:report=10ms");
     for (mbit, rtt_ms, spec) in [
-        (12, 40, "bbr"),
-        (48, 20, "bbr"),
-        (8, 100, "bbr"),
-        (24, 10, "bbr:report=10ms"),
+        (12, 40, name),
+        (48, 20, name),
+        (8, 100, name),
+        (24, 10, &reporting),
     ] {
         let shares = each_seed(1..=4, |seed| {
-            let mut network = Dumbbell::new(mbit, rtt_ms, 22.0).plane("bbr");
+            let mut network = Dumbbell::new(mbit, rtt_ms, 22.0).plane(name);
             network.loss_per_mille = 10;
             let mut config = network.config(seed);
             config.measure.from = Time::from_millis(2_000);
@@ -41,6 +41,11 @@ fn one_percent_of_loss_costs_next_to_nothing() {
             "{spec} {mbit} Mbit/s, {rtt_ms} ms: {shares:?}"
         );
     }
+}
+
+#[test]
+fn one_percent_of_loss_costs_next_to_nothing() {
+    one_percent_of_loss_costs_next_to_nothing_under("bbr");
 }
 
 /// CCP Figure 3: the probes for bandwidth are seen in the queueing delay, those for the RTT in dips

@@ -5,6 +5,7 @@ use std::time::Duration;
 use fairwater_net::{Limit, Time};
 use fairwater_sim::{Native, Outcome};
 
+use crate::bbr::one_percent_of_loss_costs_next_to_nothing_under;
 use crate::support::figure::{Figure, Panel};
 use crate::support::{BOTTLENECK, Dumbbell, each_seed, observed, series};
 
@@ -14,27 +15,10 @@ fn buffered(mut network: Dumbbell, tenths_of_bdp: u64) -> Dumbbell {
     network
 }
 
-/// Within 5 % of full: its short-term bounds do not follow losses that it is to tolerate.
+/// Its short-term bounds do not follow losses that it is to tolerate.
 #[test]
 fn one_percent_of_loss_costs_next_to_nothing() {
-    for (mbit, rtt_ms, spec) in [
-        (12, 40, "bbr3"),
-        (48, 20, "bbr3"),
-        (8, 100, "bbr3"),
-        (24, 10, "bbr3:report=10ms"),
-    ] {
-        let shares = each_seed(1..=4, |seed| {
-            let mut network = Dumbbell::new(mbit, rtt_ms, 22.0).plane("bbr3");
-            network.loss_per_mille = 10;
-            let mut config = network.config(seed);
-            config.measure.from = Time::from_millis(2_000);
-            observed(&config, &[spec]).edges[BOTTLENECK].utilisation
-        });
-        assert!(
-            shares.iter().all(|share| *share >= 0.95),
-            "{spec} {mbit} Mbit/s, {rtt_ms} ms: {shares:?}"
-        );
-    }
+    one_percent_of_loss_costs_next_to_nothing_under("bbr3");
 }
 
 /// The flow and the sender's own Cubic, up to two seconds later; the last two thirds count.

@@ -1,5 +1,6 @@
 //! A model of a path and of the senders over it.
 
+pub(crate) mod acks;
 pub(crate) mod driver;
 pub(crate) mod kernel;
 pub(crate) mod path;
