@@ -5,7 +5,7 @@ use fairwater_plane::{
 };
 
 use crate::registry::{Entry, builder};
-use crate::spec::{Parameter, Settings};
+use crate::spec::{Parameter, Settings, within};
 
 /// What a [`Constant`] holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,23 +63,13 @@ impl ConstantConfig {
     }
 
     fn check(self) -> Result<(), AlgorithmError> {
-        let out = |parameter, value: u64, range: String| {
-            Err(AlgorithmError::out_of_range(parameter, value, range))
-        };
-        match self {
-            Self {
-                cwnd_segments: Some(n),
-                ..
-            } if !(1..=Self::MAX_SEGMENTS).contains(&n) => out(
-                "cwnd",
-                n,
-                format!("from 1 to {} segments", Self::MAX_SEGMENTS),
-            ),
-            Self { rate: Some(r), .. } if !(1..=MAX_RATE).contains(&r) => {
-                out("rate", r, format!("from 1 to {MAX_RATE} bytes/s"))
-            }
-            _ => Ok(()),
+        if let Some(cwnd) = self.cwnd_segments {
+            within(PARAMETERS, "cwnd", &(1..=Self::MAX_SEGMENTS), cwnd, "")?;
         }
+        if let Some(rate) = self.rate {
+            within(PARAMETERS, "rate", &(1..=MAX_RATE), rate, " bytes/s")?;
+        }
+        Ok(())
     }
 }
 

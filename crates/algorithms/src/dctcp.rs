@@ -6,7 +6,7 @@
 use fairwater_plane::{Algorithm, AlgorithmError, Control, Ecn, Flow, FlowInfo, Programs};
 
 use crate::registry::{Entry, builder};
-use crate::spec::{Parameter, Settings};
+use crate::spec::{Parameter, Settings, within};
 use crate::window::{Autonomous, Avoidance, Marks, Period, Shape, Window};
 
 /// How a [`Dctcp`] behaves.
@@ -71,13 +71,7 @@ impl Dctcp {
     /// # Errors
     /// [`AlgorithmError::OutOfRange`] for a gain or a report period out of its range.
     pub fn new(programs: &mut Programs, config: DctcpConfig) -> Result<Self, AlgorithmError> {
-        if !DctcpConfig::GAINS.contains(&config.gain) {
-            return Err(AlgorithmError::out_of_range(
-                "g",
-                config.gain,
-                "from 0.001 to 1",
-            ));
-        }
+        within(PARAMETERS, "g", &DctcpConfig::GAINS, config.gain, "")?;
         let shape = Shape {
             marks: Marks::Share(config.gain),
             avoidance: Avoidance::Reno,

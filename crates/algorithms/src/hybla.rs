@@ -8,7 +8,7 @@
 use fairwater_plane::{Algorithm, AlgorithmError, Control, Flow, FlowInfo, Programs, Report};
 
 use crate::registry::{Entry, builder};
-use crate::spec::{Parameter, Settings};
+use crate::spec::{Parameter, Settings, within};
 use crate::window::{Doubling, Marks, Pace, Period, Shape, Window};
 
 /// How a [`Hybla`] behaves.
@@ -84,13 +84,14 @@ impl Hybla {
     /// # Errors
     /// [`AlgorithmError::OutOfRange`] for a reference or a report period out of its range.
     pub fn new(programs: &mut Programs, config: HyblaConfig) -> Result<Self, AlgorithmError> {
-        if !HyblaConfig::REFERENCES.contains(&config.reference_us) {
-            return Err(AlgorithmError::out_of_range(
-                "rtt0",
-                format!("{} µs", config.reference_us),
-                "from 100 µs to 1 s",
-            ));
-        }
+        let reference_us = config.reference_us;
+        within(
+            PARAMETERS,
+            "rtt0",
+            &HyblaConfig::REFERENCES,
+            reference_us,
+            " µs",
+        )?;
         let shape = Shape {
             doubling: Doubling::AsPlaneSays,
             marks: Marks::as_loss(config.ecn),
@@ -99,7 +100,7 @@ impl Hybla {
         };
         Ok(Self {
             window: Window::load(programs, "hybla", shape)?,
-            reference_us: config.reference_us,
+            reference_us,
         })
     }
 }

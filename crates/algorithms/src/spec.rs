@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use fairwater_plane::nearest;
+use fairwater_plane::{AlgorithmError, nearest};
 
 use crate::{Choice, HyStart, Period, SlowStart, by_spec};
 
@@ -224,11 +224,7 @@ impl<'a> Settings<'a> {
         let (_, value) = *self.pairs.iter().find(|(k, _)| *k == key)?;
         let parsed = parse(value);
         if parsed.is_none() {
-            let range = self
-                .parameters
-                .iter()
-                .find(|p| p.key == key)
-                .map_or("", |p| p.range);
+            let range = range_of(self.parameters, key);
             self.faults
                 .push(format!("`{key}={value}`: {key} must be {range}"));
         }
@@ -264,6 +260,32 @@ fn scaled(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     plain
         .then(|| number.parse::<f64>().ok())?
         .map(|n| n * factor)
+}
+
+/// The parameter's range, in words.
+fn range_of(parameters: &[Parameter], key: &str) -> &'static str {
+    let found = parameters.iter().find(|p| p.key == key);
+    found.map_or("", |p| p.range)
+}
+
+/// Refuses a value of a configuration that text could not have given; `unit` is the value's, with a
+/// space before it.
+pub(crate) fn within<T: PartialOrd + fmt::Display>(
+    parameters: &[Parameter],
+    key: &'static str,
+    range: &RangeInclusive<T>,
+    value: T,
+    unit: &str,
+) -> Result<(), AlgorithmError> {
+    if range.contains(&value) {
+        return Ok(());
+    }
+    let value = format!("{value}{unit}");
+    Err(AlgorithmError::out_of_range(
+        key,
+        value,
+        range_of(parameters, key),
+    ))
 }
 
 /// `; did you mean …?`, else what there is, for the end of a message.

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use fairwater_plane::AlgorithmError;
 
-use crate::spec::{Parameter, Settings};
+use crate::spec::{Parameter, Settings, within};
 
 const KEY: &str = "cwnd_gain";
 const RANGE: RangeInclusive<f64> = 1.0..=10.0;
@@ -24,11 +24,7 @@ pub(super) fn from_settings(settings: &mut Settings<'_>) -> f64 {
 }
 
 pub(super) fn check(gain: f64) -> Result<(), AlgorithmError> {
-    if RANGE.contains(&gain) {
-        Ok(())
-    } else {
-        Err(AlgorithmError::out_of_range(KEY, gain, "from 1 to 10"))
-    }
+    within(&[PARAMETER], KEY, &RANGE, gain, "")
 }
 
 /// As the program has it.

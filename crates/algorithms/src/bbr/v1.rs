@@ -10,7 +10,7 @@ use super::probe_rtt::ProbeRtt;
 use super::program::{Shape, Version};
 use crate::draws::Draws;
 use crate::registry::{Entry, builder};
-use crate::spec::{Parameter, Settings};
+use crate::spec::{Parameter, Settings, within};
 use crate::window::Period;
 use crate::windowed::WindowedMax;
 
@@ -90,18 +90,16 @@ impl BbrConfig {
 
     fn check(&self) -> Result<(), AlgorithmError> {
         cwnd_gain::check(self.cwnd_gain)?;
-        let out = |parameter, value: String, range: &str| {
-            Err(AlgorithmError::out_of_range(parameter, value, range))
-        };
-        if !MIN_RTT_WINDOW_US.contains(&self.min_rtt_window_us) {
-            let value = format!("{} µs", self.min_rtt_window_us);
-            return out("min_rtt_window", value, "from 1 s to 600 s");
-        }
-        if !BW_WINDOW_ROUNDS.contains(&self.bw_window_rounds) {
-            let value = self.bw_window_rounds.to_string();
-            return out("bw_window", value, "from 2 to 1000 round trips");
-        }
-        Ok(())
+        let window_us = self.min_rtt_window_us;
+        within(
+            PARAMETERS,
+            "min_rtt_window",
+            &MIN_RTT_WINDOW_US,
+            window_us,
+            " µs",
+        )?;
+        let rounds = self.bw_window_rounds;
+        within(PARAMETERS, "bw_window", &BW_WINDOW_ROUNDS, rounds, "")
     }
 }
 

@@ -4,7 +4,7 @@ use fairwater_plane::{AlgorithmError, By};
 
 use super::CongestionManager;
 use crate::registry::{Choice, Entry, builder};
-use crate::spec::{Parameter, Settings};
+use crate::spec::{Parameter, Settings, within};
 use crate::{Cubic, CubicConfig};
 
 /// What the members' shares follow.
@@ -135,22 +135,10 @@ impl CongestionManagerConfig {
     }
 
     pub(super) fn check(&self) -> Result<(), AlgorithmError> {
-        let out = |parameter, value: u64, range: &str| {
-            Err(AlgorithmError::out_of_range(parameter, value, range))
-        };
-        match self.by {
-            By::Prefix { v4, .. } if v4 > 32 => {
-                return out("prefix4", v4.into(), "from 0 to 32 bits");
-            }
-            By::Prefix { v6, .. } if v6 > 128 => {
-                return out("prefix6", v6.into(), "from 0 to 128 bits");
-            }
-            _ => {}
+        if let By::Prefix { v4, v6 } = self.by {
+            within(PARAMETERS, "prefix4", &(0..=32), v4, "")?;
+            within(PARAMETERS, "prefix6", &(0..=128), v6, "")?;
         }
-        if REPORTS.contains(&self.reports) {
-            Ok(())
-        } else {
-            out("reports", self.reports, "from 1 to 64")
-        }
+        within(PARAMETERS, "reports", &REPORTS, self.reports, "")
     }
 }

@@ -11,7 +11,7 @@ use fairwater_plane::{
 };
 
 use crate::registry::{Entry, builder};
-use crate::spec::{Parameter, Settings};
+use crate::spec::{Parameter, Settings, within};
 pub use rules::CopaMode;
 use rules::{MAX_VELOCITY, Reading, Rules, Setting};
 
@@ -100,13 +100,7 @@ impl Copa {
     /// # Errors
     /// [`AlgorithmError::OutOfRange`] for a δ out of its range.
     pub fn new(programs: &mut Programs, config: CopaConfig) -> Result<Self, AlgorithmError> {
-        if !CopaConfig::DELTA.contains(&config.delta) {
-            return Err(AlgorithmError::out_of_range(
-                "delta",
-                config.delta,
-                "from 0.01 to 2",
-            ));
-        }
+        within(PARAMETERS, "delta", &CopaConfig::DELTA, config.delta, "")?;
         let p = programs.add("copa", &program::source())?;
         Ok(Self {
             config,

@@ -9,7 +9,7 @@ use fairwater_plane::{
 };
 
 use crate::registry::{Entry, builder};
-use crate::spec::{Parameter, Settings};
+use crate::spec::{Parameter, Settings, within};
 use base_delay::BaseDelay;
 
 /// How a [`LedbatPp`] behaves.
@@ -102,13 +102,8 @@ impl LedbatPp {
     /// # Errors
     /// [`AlgorithmError::OutOfRange`] for a target out of its range.
     pub fn new(programs: &mut Programs, config: LedbatPpConfig) -> Result<Self, AlgorithmError> {
-        if !LedbatPpConfig::TARGET_US.contains(&config.target_us) {
-            return Err(AlgorithmError::out_of_range(
-                "target",
-                format!("{} µs", config.target_us),
-                "from 1 ms to 100 ms",
-            ));
-        }
+        let targets = LedbatPpConfig::TARGET_US;
+        within(PARAMETERS, "target", &targets, config.target_us, " µs")?;
         let p = programs.add("ledbatpp", &program::source(config.ecn))?;
         let handles = Handles {
             min_rtt_us: p.field("min_rtt_us")?,

@@ -15,7 +15,7 @@ use fairwater_plane::{
 };
 
 use crate::registry::{Entry, builder};
-use crate::spec::{Parameter, Settings};
+use crate::spec::{Parameter, Settings, within};
 use belief::Belief;
 use model::{Model, TICK_S, TICK_US};
 
@@ -104,27 +104,28 @@ impl SproutConfig {
     }
 
     fn check(self) -> Result<(), AlgorithmError> {
-        let out = |parameter, value: String, range: &str| {
-            Err(AlgorithmError::out_of_range(parameter, value, range))
-        };
-        if !Self::PERCENTILE.contains(&self.percentile) {
-            return out("percentile", self.percentile.to_string(), "from 1 to 50");
-        }
-        if !Self::TARGET_US.contains(&self.target_us) {
-            return out(
-                "target",
-                format!("{} µs", self.target_us),
-                "from 10 ms to 1 s",
-            );
-        }
-        if !Self::VOLATILITY.contains(&self.volatility) {
-            let value = self.volatility.to_string();
-            return out("volatility", value, "from 10 to 1000 packets/s");
-        }
-        if !Self::ESCAPE.contains(&self.escape) {
-            return out("escape", self.escape.to_string(), "from 0.1 to 20 a second");
-        }
-        Ok(())
+        within(
+            PARAMETERS,
+            "percentile",
+            &Self::PERCENTILE,
+            self.percentile,
+            "",
+        )?;
+        within(
+            PARAMETERS,
+            "target",
+            &Self::TARGET_US,
+            self.target_us,
+            " µs",
+        )?;
+        within(
+            PARAMETERS,
+            "volatility",
+            &Self::VOLATILITY,
+            self.volatility,
+            "",
+        )?;
+        within(PARAMETERS, "escape", &Self::ESCAPE, self.escape, "")
     }
 
     /// The tables of the default model are made once in a process.

@@ -10,7 +10,7 @@ use fairwater_plane::{
 
 use crate::draws::Draws;
 use crate::registry::{Entry, builder};
-use crate::spec::{Parameter, Settings};
+use crate::spec::{Parameter, Settings, within};
 use ascent::{Ascent, Trial};
 use interval::{Measured, Sums, Utility, Worth};
 use program::MOST_INTERVALS;
@@ -101,14 +101,7 @@ impl VivaceConfig {
 
     fn check(mut self) -> Result<(), AlgorithmError> {
         for (parameter, range, field) in Self::BOUNDS {
-            let value = *field(&mut self);
-            if !range.contains(&value) {
-                return Err(AlgorithmError::out_of_range(
-                    parameter,
-                    value,
-                    format!("from {} to {}", range.start(), range.end()),
-                ));
-            }
+            within(PARAMETERS, parameter, &range, *field(&mut self), "")?;
         }
         Ok(())
     }

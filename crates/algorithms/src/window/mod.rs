@@ -5,6 +5,7 @@ mod shape;
 
 use fairwater_plane::{AlgorithmError, Control, Field, Flow, FlowInfo, Programs, Report, Var};
 
+use crate::spec::{Parameter, within};
 pub(crate) use shape::{Avoidance, Decrease, Doubling, Marks, Shape};
 
 /// How often a flow reports when nothing urgent happens. Losses, timeouts and the end of a
@@ -34,12 +35,8 @@ impl Period {
 
     pub(crate) fn check(self) -> Result<(), AlgorithmError> {
         match self {
-            Self::Micros(us) if !Self::MICROS.contains(&us) => Err(AlgorithmError::out_of_range(
-                "report",
-                format!("{us} µs"),
-                "from 10 µs to 10 s",
-            )),
-            _ => Ok(()),
+            Self::Micros(us) => within(&[Parameter::REPORT], "report", &Self::MICROS, us, " µs"),
+            Self::Ack | Self::Rtt => Ok(()),
         }
     }
 }

@@ -30,6 +30,37 @@ fn every_algorithm_builds_with_its_defaults_and_each_documented_value() {
     }
 }
 
+/// `from A to B` is what is accepted: both, and nothing of half of A or of twice B.
+#[test]
+fn ranges_are_what_their_words_say() {
+    let mut seen = 0;
+    for entry in all() {
+        for p in entry.parameters {
+            let Some((_, range)) = p.range.split_once("from ") else {
+                continue;
+            };
+            let (least, rest) = range.split_once(" to ").unwrap();
+            let most = rest.split([' ', ',']).next().unwrap();
+            let out = |value: &str| {
+                let refusal = format!("`{0}={value}`: {0} must be {1}", p.key, p.range);
+                let spec = format!("{}:{}={value}", entry.name, p.key);
+                by_spec(&spec).is_err_and(|error| error.faults().contains(&refusal))
+            };
+            let times = |end: &str, factor: f64| {
+                let digits = end.trim_end_matches(char::is_alphabetic);
+                let number: f64 = digits.parse().unwrap();
+                format!("{}{}", number * factor, &end[digits.len()..])
+            };
+            let told = format!("{}:{} {}", entry.name, p.key, p.range);
+            assert!(!out(least) && !out(most), "{told}");
+            assert!(out(&times(most, 2.0)), "{told}");
+            assert!(least == "0" || out(&times(least, 0.5)), "{told}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 20, "{seen}");
+}
+
 #[test]
 fn the_examples_of_the_documentation_are_accepted() {
     by_spec("cubic:slow_start=program-cwnd,hystart=true,report=10ms").unwrap();

@@ -11,7 +11,7 @@ use super::cwnd_gain;
 use super::datapath::Datapath;
 use super::program::{Shape, Version};
 use crate::registry::{Entry, builder};
-use crate::spec::{Parameter, Settings};
+use crate::spec::{Parameter, Settings, within};
 use crate::window::Period;
 use datapath::Extension;
 use flow::Bbr3Flow;
@@ -82,12 +82,13 @@ impl Bbr3Config {
 
     fn check(&self) -> Result<(), AlgorithmError> {
         cwnd_gain::check(self.cwnd_gain)?;
-        if PROBE_WAIT_S.contains(&self.probe_wait_s) {
-            Ok(())
-        } else {
-            let range = "from 0.1 to 60 s";
-            Err(AlgorithmError::out_of_range("probe_wait", self.probe_wait_s, range))
-        }
+        within(
+            PARAMETERS,
+            "probe_wait",
+            &PROBE_WAIT_S,
+            self.probe_wait_s,
+            " s",
+        )
     }
 }
 
