@@ -154,16 +154,9 @@ impl Flow for HyblaFlow {
             return;
         }
         self.open(reading.min_rtt_us, control);
-        let cwnd = if reading.recovering {
-            reading.ssthresh
-        } else {
-            reading.cwnd
-        };
+        let cwnd = reading.cwnd_to_grow();
         let rho = self.rho(reading.min_rtt_us);
-        let pace = Pace {
-            per_mss: ((cwnd as f64 / (rho * rho)) as u64).max(1),
-            ceiling: u64::MAX,
-        };
+        let pace = Pace::of(((cwnd as f64 / (rho * rho)) as u64).max(1));
         self.window.pace(pace, &mut self.pace, control);
     }
 }

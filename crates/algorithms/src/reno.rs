@@ -107,15 +107,7 @@ impl Flow for RenoFlow {
         let reading = self.window.read(report);
         self.window.slow_start(&reading, control);
         // RFC 5681 §3.1 (3): one segment each time that cwnd bytes have been acknowledged.
-        let per_mss = if reading.recovering {
-            reading.ssthresh
-        } else {
-            reading.cwnd
-        };
-        let pace = Pace {
-            per_mss,
-            ceiling: u64::MAX,
-        };
+        let pace = Pace::of(reading.cwnd_to_grow());
         self.window.pace(pace, &mut self.pace, control);
     }
 }

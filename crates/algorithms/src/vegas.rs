@@ -101,7 +101,11 @@ impl VegasConfig {
     fn check(&self) -> Result<(), AlgorithmError> {
         let found = [
             ("alpha", self.alpha_segments, Self::SEGMENTS),
-            ("beta", self.beta_segments, self.alpha_segments..=1000.0),
+            (
+                "beta",
+                self.beta_segments,
+                self.alpha_segments..=*Self::SEGMENTS.end(),
+            ),
             ("gamma", self.gamma_segments, Self::SEGMENTS),
         ]
         .into_iter()

@@ -124,9 +124,17 @@ impl IllinoisConfig {
     fn check(&self) -> Result<(), AlgorithmError> {
         let found = [
             ("alpha_max", self.alpha_max, Self::ALPHAS),
-            ("alpha_min", self.alpha_min, 0.01..=self.alpha_max),
+            (
+                "alpha_min",
+                self.alpha_min,
+                *Self::ALPHAS.start()..=self.alpha_max,
+            ),
             ("beta_max", self.beta_max, Self::BETAS),
-            ("beta_min", self.beta_min, 0.01..=self.beta_max),
+            (
+                "beta_min",
+                self.beta_min,
+                *Self::BETAS.start()..=self.beta_max,
+            ),
         ]
         .into_iter()
         .find(|(_, value, range)| !range.contains(value));
@@ -242,20 +250,13 @@ impl Flow for IllinoisFlow {
             self.greatest_us = 0.0;
         }
         self.observe(&reading);
-        let cwnd = if reading.recovering {
-            reading.ssthresh
-        } else {
-            reading.cwnd
-        };
+        let cwnd = reading.cwnd_to_grow();
         let (alpha, beta) = if cwnd < THRESHOLD * self.mss {
             (1.0, self.curves.beta_max)
         } else {
             (self.alpha, self.beta)
         };
-        let pace = Pace {
-            per_mss: ((cwnd as f64 / alpha) as u64).max(1),
-            ceiling: u64::MAX,
-        };
+        let pace = Pace::of(((cwnd as f64 / alpha) as u64).max(1));
         self.window.pace(pace, &mut self.pace, control);
         let keep = (1024.0 * (1.0 - beta)).round() as u64;
         self.window.keep(keep, &mut self.keep, control);

@@ -99,10 +99,15 @@ pub(crate) struct Pace {
 
 impl Pace {
     /// No growth: what the program begins with.
-    pub(crate) const NONE: Self = Self {
-        per_mss: u64::MAX,
-        ceiling: u64::MAX,
-    };
+    pub(crate) const NONE: Self = Self::of(u64::MAX);
+
+    /// A segment for so many bytes, and no ceiling.
+    pub(crate) const fn of(per_mss: u64) -> Self {
+        Self {
+            per_mss,
+            ceiling: u64::MAX,
+        }
+    }
 }
 
 /// What a report says of the window.
@@ -139,6 +144,15 @@ impl Reading {
     /// Whether cwnd is below ssthresh.
     pub(crate) fn in_slow_start(&self) -> bool {
         self.cwnd < self.ssthresh
+    }
+
+    /// cwnd, or what a recovery that goes on will leave of it, bytes.
+    pub(crate) fn cwnd_to_grow(&self) -> u64 {
+        if self.recovering {
+            self.ssthresh
+        } else {
+            self.cwnd
+        }
     }
 }
 
