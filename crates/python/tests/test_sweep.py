@@ -167,8 +167,8 @@ def head() -> Iterator[Head]:
         env = {name: text for name, text in os.environ.items() if not name.startswith("RAY_")}
         env |= {"HOME": str(folder), "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN}
         env["PYTHONUNBUFFERED"] = "1"
-        # On a machine with other things to do, its processes may be long in coming.
-        env["RAY_CLIENT_SERVER_CHECK_CHANNEL_TIMEOUT_S"] = "120"
+        # Else a server that died as it was forked is waited for that long, before another try.
+        env["RAY_CLIENT_SERVER_CHECK_CHANNEL_TIMEOUT_S"] = "15"
         gcs, clients = free_port(), free_port()
         ray = Path(sys.executable).with_name("ray")
         command = f"{ray} start --head --block --disable-usage-stats --include-dashboard=false"

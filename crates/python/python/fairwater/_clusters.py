@@ -137,7 +137,13 @@ def _on_any_ray(ray: Any, job: _Job, points: Sequence[int]) -> Iterator[str]:
 def _on_ray_at(ray: Any, job: _Job, points: Sequence[int], place: str) -> Iterator[str]:
     _greet_ray(place)
     try:
-        ray.init(f"ray://{place}", log_to_driver=False)
+        try:
+            ray.init(f"ray://{place}", log_to_driver=False)
+        except ConnectionAbortedError:
+            # Ray forks a server for each client, and at times one dies as it is forked (seen with
+            # Ray 2.60 and grpcio 1.85, about once in fifteen): another try has another.
+            ray.shutdown()
+            ray.init(f"ray://{place}", log_to_driver=False)
         yield from _on_ray(ray, job, points)
     finally:
         ray.shutdown()
@@ -176,7 +182,7 @@ def _greet_ray(place: str) -> None:
         "prints it there) in RAY_AUTH_TOKEN or ~/.ray/auth_token"
     )
     nobody = (
-        f"does not answer (waited {_ANSWER_WITHIN_S} s at most): `ray start --head` serves clients "
+        f"does not answer (in {_ANSWER_WITHIN_S} s): `ray start --head` serves clients "
         "at port 10001 where ray[client] is installed, or at what --ray-client-server-port says"
     )
     status = grpc.StatusCode
@@ -192,6 +198,8 @@ def _greet_ray(place: str) -> None:
         services.RayletDriverStub(channel).ClusterInfo(
             messages.ClusterInfoRequest(type=messages.ClusterInfoType.PING),
             timeout=_ANSWER_WITHIN_S,
+            # A cluster that was begun just now may not listen yet.
+            wait_for_ready=True,
             metadata=[("client_id", "fairwater")],
         )
     except AuthenticationError:
