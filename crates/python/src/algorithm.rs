@@ -1,14 +1,18 @@
-//! A Python class as an algorithm of the plane; each of its instances is one flow.
+//! A Python class as an algorithm of the plane; each of its instances is one flow, or the flows of
+//! one key.
 
 use std::sync::Arc;
 
 use fairwater_algorithms::Choice;
 use fairwater_cli::Unknown;
 use fairwater_lang::{Program, Scope};
-use fairwater_plane::{self as plane, AlgorithmError, Ecn, Field, ProgramId, Programs};
+use fairwater_plane::{
+    self as plane, Aggregate, AlgorithmError, Ecn, Field, Key, ProgramId, Programs,
+};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping, PyString, PyTuple, PyType};
 
+use crate::aggregate::{self, Governing, Together};
 use crate::control::{Control, Target};
 use crate::flow_info::FlowInfo;
 use crate::report::{self, Layout, Report};
@@ -21,6 +25,8 @@ struct Loaded {
     class: Py<PyAny>,
     parameters: Py<PyDict>,
     programs: Vec<(String, Program, ReportClass)>,
+    /// The method of an instance that has no flows.
+    aggregate_by: Option<Py<PyAny>>,
     idle_restart: bool,
     ecn: Ecn,
     told: Told,
@@ -74,6 +80,16 @@ fn load(class: &Bound<'_, PyAny>, parameters: &Bound<'_, PyDict>) -> Result<Load
     if !on_report.is_some_and(|method| method.is_callable()) {
         faults.push(format!("{called} has no method on_report(report, control)"));
     }
+    let aggregate_by = instance.getattr_opt("aggregate_by").map_err(raised)?;
+    let aggregate_by = aggregate_by.filter(|method| !method.is_none());
+    if aggregate_by
+        .as_ref()
+        .is_some_and(|method| !method.is_callable())
+    {
+        faults.push(format!(
+            "`aggregate_by` of {called} is no method aggregate_by(info)"
+        ));
+    }
     if !faults.is_empty() {
         return Err(Unknown { faults });
     }
@@ -100,6 +116,7 @@ fn load(class: &Bound<'_, PyAny>, parameters: &Bound<'_, PyDict>) -> Result<Load
         class: class.clone().unbind(),
         parameters: parameters.clone().unbind(),
         programs,
+        aggregate_by: aggregate_by.map(Bound::unbind),
         idle_restart: flag("idle_restart", true).map_err(raised)?,
         ecn: if needs_ecn {
             Ecn::Required
@@ -188,43 +205,51 @@ impl Hosted {
         })
     }
 
+    fn author(&self, py: Python<'_>) -> PyResult<Author> {
+        let loaded = &self.loaded;
+        let instance = loaded
+            .class
+            .bind(py)
+            .call((), Some(loaded.parameters.bind(py)))?;
+        let mut reports = Vec::new();
+        for (_, _, report) in &loaded.programs {
+            let object = report.class.bind(py).call1((&report.layout,))?;
+            reports.push(object.cast_into::<Report>()?.unbind());
+        }
+        Ok(Author {
+            on_report: instance.getattr("on_report")?.unbind(),
+            instance: instance.unbind(),
+            reports,
+            shared: Arc::clone(&self.shared),
+            targets: Arc::clone(&self.targets),
+            loaded: Arc::clone(loaded),
+        })
+    }
+
     fn begin(
         &self,
         py: Python<'_>,
         info: &plane::FlowInfo,
         control: &mut plane::Control<'_>,
     ) -> PyResult<Governed> {
-        let loaded = &self.loaded;
-        let instance = loaded
-            .class
-            .bind(py)
-            .call((), Some(loaded.parameters.bind(py)))?;
+        let author = self.author(py)?;
         let wishes = Bound::new(py, Control::new(Arc::clone(&self.targets)))?;
-        let mut reports = Vec::new();
-        for (_, _, report) in &loaded.programs {
-            let object = report.class.bind(py).call1((&report.layout,))?;
-            let object = object.cast_into::<Report>()?;
-            let arguments = (&object, &wishes).into_pyobject(py)?.unbind();
-            reports.push((object.unbind(), arguments));
+        let mut arguments = Vec::new();
+        for report in &author.reports {
+            arguments.push((report, &wishes).into_pyobject(py)?.unbind());
         }
-        if let Some(new_flow) = instance.getattr_opt("new_flow")? {
-            wishes.get().open(control.running());
-            let made = new_flow.call1((FlowInfo::from(info), &wishes));
-            match made.and_then(|result| trouble::require_nothing("new_flow", &result)) {
-                Ok(()) => wishes.get().close(control),
-                Err(error) => {
-                    wishes.get().abandon();
-                    return Err(error);
-                }
+        wishes.get().open(control.running());
+        match author.new_flow(py, info, &wishes) {
+            Ok(()) => wishes.get().close(control),
+            Err(error) => {
+                wishes.get().abandon();
+                return Err(error);
             }
         }
         Ok(Governed {
-            on_report: instance.getattr("on_report")?.unbind(),
-            instance: instance.unbind(),
+            author,
             control: wishes.unbind(),
-            reports,
-            shared: Arc::clone(&self.shared),
-            loaded: Arc::clone(loaded),
+            arguments,
             raised: false,
         })
     }
@@ -250,6 +275,35 @@ impl plane::Algorithm for Hosted {
         })
     }
 
+    /// A key function that raises is heard of once, and its flow runs alone.
+    fn aggregate_by(&self, info: &plane::FlowInfo) -> Option<Key> {
+        let aggregate_by = self.loaded.aggregate_by.as_ref()?;
+        Python::attach(|py| {
+            let aggregate_by = aggregate_by.bind(py);
+            let value = aggregate_by.call1((FlowInfo::from(info),));
+            match value.and_then(|value| aggregate::key(&value)) {
+                Ok(key) => key,
+                Err(error) => {
+                    let told = &self.loaded.told;
+                    told.unraisable(py, "aggregate_by", error, aggregate_by);
+                    None
+                }
+            }
+        })
+    }
+
+    fn new_aggregate(&self, _: &Key, info: &plane::FlowInfo) -> Option<Box<dyn Aggregate>> {
+        let author = Python::attach(|py| {
+            self.author(py).map_err(|error| {
+                let place = format!("a new aggregate, at {} µs", info.now_us);
+                self.loaded
+                    .told
+                    .raised(py, "the constructor", &error, &place)
+            })
+        });
+        Some(Box::new(Governing::new(author)))
+    }
+
     fn idle_restart(&self) -> bool {
         self.loaded.idle_restart
     }
@@ -266,44 +320,130 @@ impl plane::Flow for Nobody {
     fn on_report(&mut self, _: &plane::Report<'_>, _: &mut plane::Control<'_>) {}
 }
 
-/// A flow: an instance of the class.
-struct Governed {
+/// An instance of the class.
+pub(crate) struct Author {
     instance: Py<PyAny>,
     on_report: Py<PyAny>,
-    control: Py<Control>,
-    /// By program, the report object and the arguments of `on_report` with it.
-    reports: Vec<(Py<Report>, Py<PyTuple>)>,
+    /// By program, its report object.
+    reports: Vec<Py<Report>>,
     shared: Arc<[Fields]>,
+    targets: Arc<[Target]>,
     loaded: Arc<Loaded>,
+}
+
+impl Author {
+    pub(crate) fn control_of(&self, member: usize, group: &Arc<Together>) -> Control {
+        Control::of_member(Arc::clone(&self.targets), member, Arc::clone(group))
+    }
+
+    pub(crate) fn new_flow(
+        &self,
+        py: Python<'_>,
+        info: &plane::FlowInfo,
+        control: &Bound<'_, Control>,
+    ) -> PyResult<()> {
+        match self.instance.bind(py).getattr_opt("new_flow")? {
+            Some(new_flow) => {
+                let made = new_flow.call1((FlowInfo::from(info), control))?;
+                trouble::require_nothing("new_flow", &made)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Fills the report object of its program, whose index is returned too. None if the report is of
+    /// no program of the class.
+    pub(crate) fn read(&self, report: &plane::Report<'_>) -> Option<(usize, &Py<Report>)> {
+        let program = report.program();
+        let at = self.shared.iter().position(|f| f.program == program)?;
+        let object = self.reports.get(at)?;
+        object.get().open(report, &self.shared[at].fields);
+        Some((at, object))
+    }
+
+    pub(crate) fn on_report<'py>(&self, py: Python<'py>) -> &Bound<'py, PyAny> {
+        self.on_report.bind(py)
+    }
+
+    /// Why a flow is given up after `on_report` raised.
+    pub(crate) fn refused(
+        &self,
+        py: Python<'_>,
+        error: &PyErr,
+        report: &plane::Report<'_>,
+        read: &Report,
+    ) -> String {
+        let place = format!(
+            "a report of program `{}` at {} µs: {}",
+            read.program(),
+            report.time_us(),
+            read.told()
+        );
+        self.raised(py, "on_report", error, &place)
+    }
+
+    pub(crate) fn raised(&self, py: Python<'_>, call: &str, error: &PyErr, place: &str) -> String {
+        self.loaded.told.raised(py, call, error, place)
+    }
+
+    /// Tells that a member left, and who are left.
+    pub(crate) fn on_leave(
+        &self,
+        py: Python<'_>,
+        member: usize,
+        others: Vec<Py<Control>>,
+    ) -> PyResult<()> {
+        match self.instance.bind(py).getattr_opt("on_leave")? {
+            Some(on_leave) => {
+                let told = on_leave.call1((member, others))?;
+                trouble::require_nothing("on_leave", &told)
+            }
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn on_close(&self, py: Python<'_>) {
+        let closed = match self.instance.bind(py).getattr_opt("on_close") {
+            Ok(Some(on_close)) => on_close.call0().map(|_| ()),
+            Ok(None) => Ok(()),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = closed {
+            self.unraisable(py, "on_close", error);
+        }
+    }
+
+    /// Nobody is left to be told of what was raised but the author.
+    pub(crate) fn unraisable(&self, py: Python<'_>, call: &str, error: PyErr) {
+        let instance = self.instance.bind(py);
+        self.loaded.told.unraisable(py, call, error, instance);
+    }
+}
+
+/// A flow that is alone.
+struct Governed {
+    author: Author,
+    control: Py<Control>,
+    /// By program, the arguments of `on_report`.
+    arguments: Vec<Py<PyTuple>>,
     raised: bool,
 }
 
 impl plane::Flow for Governed {
     fn on_report(&mut self, report: &plane::Report<'_>, control: &mut plane::Control<'_>) {
-        let program = report.program();
-        let reporters = self.shared.iter().zip(&self.reports);
-        let Some((fields, (object, arguments))) =
-            reporters.into_iter().find(|(f, _)| f.program == program)
-        else {
-            return;
-        };
         Python::attach(|py| {
+            let Some((at, object)) = self.author.read(report) else {
+                return;
+            };
             let (read, wishes) = (object.get(), self.control.get());
-            read.open(report, &fields.fields);
-            wishes.open(program);
-            let called = self.on_report.bind(py).call1(arguments.bind(py));
+            wishes.open(report.program());
+            let called = self.author.on_report(py).call1(self.arguments[at].bind(py));
             match called.and_then(|result| trouble::require_nothing("on_report", &result)) {
                 Ok(()) => wishes.close(control),
                 Err(error) => {
                     self.raised = true;
                     wishes.abandon();
-                    let place = format!(
-                        "a report of program `{}` at {} µs: {}",
-                        read.program(),
-                        report.time_us(),
-                        read.told()
-                    );
-                    control.withdraw(self.loaded.told.raised(py, "on_report", &error, &place));
+                    control.withdraw(self.author.refused(py, &error, report, read));
                 }
             }
             read.close();
@@ -311,22 +451,8 @@ impl plane::Flow for Governed {
     }
 
     fn on_close(&mut self) {
-        if self.raised {
-            return;
+        if !self.raised {
+            Python::attach(|py| self.author.on_close(py));
         }
-        Python::attach(|py| {
-            let instance = self.instance.bind(py);
-            let closed = match instance.getattr_opt("on_close") {
-                Ok(Some(on_close)) => on_close.call0().map(|_| ()),
-                Ok(None) => Ok(()),
-                Err(error) => Err(error),
-            };
-            match closed {
-                Ok(()) => {}
-                Err(error) if trouble::is_interrupt(py, &error) => {}
-                // The flow is gone: nobody is left to be told of it but the author.
-                Err(error) => error.write_unraisable(py, Some(instance)),
-            }
-        });
     }
 }

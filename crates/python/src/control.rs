@@ -11,6 +11,7 @@ use pyo3::exceptions::{PyAttributeError, PyRuntimeError, PyTypeError, PyValueErr
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat};
 
+use crate::aggregate::Together;
 use crate::nearest::did_you_mean;
 
 /// A program as control knows it.
@@ -34,12 +35,17 @@ enum Wish {
 pub(crate) struct Control {
     targets: Arc<[Target]>,
     state: Mutex<State>,
+    /// The aggregate that the flow is in, and which of its members it is.
+    seat: Option<(usize, Arc<Together>)>,
 }
 
 struct State {
+    /// Within a call; for a member of an aggregate, until it leaves.
     live: bool,
-    /// Index of the program that the flow runs, or was switched to in this call.
+    /// Index of the program that the flow runs.
     running: usize,
+    /// The same, or what it was switched to in this call.
+    switched: usize,
     wishes: Vec<Wish>,
 }
 
@@ -50,9 +56,19 @@ impl Control {
             state: Mutex::new(State {
                 live: false,
                 running: 0,
+                switched: 0,
                 wishes: Vec::new(),
             }),
+            seat: None,
         }
+    }
+
+    /// The control of a member of an aggregate, which begins with the first program.
+    pub(crate) fn of_member(targets: Arc<[Target]>, index: usize, group: Arc<Together>) -> Self {
+        let mut control = Self::new(targets);
+        control.seat = Some((index, group));
+        control.state().live = true;
+        control
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -65,13 +81,20 @@ impl Control {
         let mut state = self.state();
         state.live = true;
         state.running = at.unwrap_or(0);
+        state.switched = state.running;
         state.wishes.clear();
     }
 
     /// Ends the call, and carries out what was asked for in it.
     pub(crate) fn close(&self, control: &mut plane::Control<'_>) {
+        self.carry_out(control);
+        self.state().live = false;
+    }
+
+    /// Carries out what was asked for.
+    pub(crate) fn carry_out(&self, control: &mut plane::Control<'_>) {
         let mut state = self.state();
-        state.live = false;
+        state.running = state.switched;
         for wish in state.wishes.drain(..) {
             match wish {
                 Wish::Cwnd(bytes) => control.set_cwnd(bytes),
@@ -85,14 +108,24 @@ impl Control {
 
     /// Ends the call; nothing of it takes effect.
     pub(crate) fn abandon(&self) {
+        self.forget();
+        self.state().live = false;
+    }
+
+    /// Nothing of what was asked for takes effect.
+    pub(crate) fn forget(&self) {
         let mut state = self.state();
-        state.live = false;
+        state.switched = state.running;
         state.wishes.clear();
     }
 
     fn live(&self) -> PyResult<MutexGuard<'_, State>> {
         let state = self.state();
-        if state.live {
+        let called = self
+            .seat
+            .as_ref()
+            .is_none_or(|(_, group)| group.is_called());
+        if state.live && called {
             Ok(state)
         } else {
             Err(PyRuntimeError::new_err(
@@ -102,7 +135,11 @@ impl Control {
     }
 
     fn wish(&self, wish: Wish) -> PyResult<()> {
-        self.live()?.wishes.push(wish);
+        let mut state = self.live()?;
+        if let (Some((index, group)), true) = (&self.seat, state.wishes.is_empty()) {
+            group.touch(*index);
+        }
+        state.wishes.push(wish);
         Ok(())
     }
 
@@ -110,7 +147,7 @@ impl Control {
         for (name, value) in updates.into_iter().flatten() {
             let name: String = name.extract()?;
             // No lock is held where Python may run.
-            let running = self.live()?.running;
+            let running = self.live()?.switched;
             let target = &self.targets[running];
             let Some((_, variable, ty)) = target.variables.iter().find(|v| v.0 == name) else {
                 let names = target.variables.iter().map(|v| v.0.as_str());
@@ -163,11 +200,8 @@ impl Control {
                 "there is no program `{program}`{hint}"
             )));
         };
-        {
-            let mut state = self.live()?;
-            state.running = at;
-            state.wishes.push(Wish::Switch(self.targets[at].id));
-        }
+        self.wish(Wish::Switch(self.targets[at].id))?;
+        self.state().switched = at;
         self.set(values)
     }
 
@@ -177,8 +211,22 @@ impl Control {
 
     #[getter]
     fn program(&self) -> PyResult<&str> {
-        let running = self.live()?.running;
+        let running = self.live()?.switched;
         Ok(&self.targets[running].name)
+    }
+
+    #[getter]
+    fn member(&self) -> usize {
+        self.seat.as_ref().map_or(0, |(index, _)| *index)
+    }
+
+    #[getter]
+    fn group(slf: &Bound<'_, Self>) -> PyResult<Vec<Py<Self>>> {
+        drop(slf.get().live()?);
+        Ok(match &slf.get().seat {
+            Some((_, group)) => group.members(slf.py()),
+            None => vec![slf.clone().unbind()],
+        })
     }
 }
 

@@ -3,6 +3,7 @@
 //! `python/fairwater` beside this is what people import; it names what is here, and documents it
 //! in `_fairwater.pyi`. What needs no speed is written there, in Python.
 
+mod aggregate;
 mod algorithm;
 mod attach;
 mod command;

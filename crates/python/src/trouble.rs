@@ -29,6 +29,30 @@ impl Told {
             format!("{call} raised as before: {what}; in the plane: {place}")
         }
     }
+
+    /// Shows what was raised where no flow is given up for it, once, as Python does with what it
+    /// cannot raise. Ctrl-C is left to [`was_interrupted`].
+    pub(crate) fn unraisable(
+        &self,
+        py: Python<'_>,
+        call: &str,
+        error: PyErr,
+        raiser: &Bound<'_, PyAny>,
+    ) {
+        if is_interrupt(py, &error) {
+            return;
+        }
+        let mut raised = vec![call.to_owned()];
+        places(py, &error, &mut raised);
+        let new = self
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(raised);
+        if new {
+            error.write_unraisable(py, Some(raiser));
+        }
+    }
 }
 
 /// Whether it is a Ctrl-C, which [`was_interrupted`] then tells.

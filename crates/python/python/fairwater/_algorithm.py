@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from fairwater._fairwater import Control, FlowInfo
 
 INFINITY = 2**64 - 1
 """`+infinity` of the datapath language: the RTT sample before the first, for instance."""
 
+Key: TypeAlias = "str | int | bytes | tuple[Key, ...] | None"
+"""By what flows are aggregated."""
+
 MAX_RATE = 2**40
 """The greatest pacing rate, bytes/s."""
 
 
 class Algorithm:
-    """A congestion control algorithm; each instance is one flow (CCP §4.2).
+    """A congestion control algorithm; each instance is one flow (CCP §4.2), or one aggregate.
 
     What the constructor takes are the algorithm's parameters, set on the command line and in
     scenarios as `my_alg.py:MyAlg:gain=0.5`; give them annotations, and values are checked by
@@ -38,8 +41,17 @@ class Algorithm:
     needs_ecn: bool = False
     """Whether its flows must negotiate ECN, with marks echoed packet by packet (RFC 8257 §3.2)."""
 
+    aggregate_by: Callable[[FlowInfo], Key] | None = None
+    """A method `aggregate_by(self, info)`, where flows are controlled together (CCP §6.3).
+
+    Flows of the same key, which is a `str`, an `int`, `bytes` or a tuple of such, share an
+    instance: `new_flow` begins each, `on_report` has the control of the flow that reports, and
+    `control.group` those of all. A flow whose key is `None` is alone, and so is one for which this
+    raises. It is called on an instance that has no flows.
+    """
+
     def new_flow(self, info: FlowInfo, control: Control) -> None:
-        """Begin the flow, which runs the first program unless `control` switches to another."""
+        """Begin a flow, which runs the first program unless `control` switches to another."""
 
     def on_report(self, report: Any, control: Control) -> None:
         """Take a report of the program that the flow runs.
@@ -50,5 +62,12 @@ class Algorithm:
         """
         raise NotImplementedError
 
+    def on_leave(self, member: int, group: Sequence[Control]) -> None:
+        """Go on without a member of the aggregate, which ended or was given up.
+
+        `group` has the controls of those who are left.
+        """
+
     def on_close(self) -> None:
-        """End: the flow ended, or left the algorithm; not called after something raised."""
+        """End: the flow ended or left, or the last of the aggregate did; a flow that is alone does
+        not hear it after something raised."""

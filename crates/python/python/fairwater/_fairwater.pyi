@@ -84,6 +84,14 @@ class Control:
     @property
     def program(self) -> str:
         """The name of the program that the flow runs, after any `switch` of this call."""
+    @property
+    def member(self) -> int:
+        """Which of its aggregate's members the flow is: a small number from 0, which is given out
+        again when the flow has left; 0 if it is alone."""
+    @property
+    def group(self) -> list[Control]:
+        """The controls of all members of the aggregate, by number, this one's too. What is asked
+        for of any of them takes effect with the rest; of a flow that is alone, it is this one."""
 
 @final
 class FlowInfo:
