@@ -457,6 +457,7 @@ void BPF_PROG(fw_init, struct sock *sk)
 	f->born_us = tp->tcp_mstamp;
 	f->srtt_us = tp->srtt_us >> 3;
 	f->mark = sk->sk_mark;
+	f->aggregate = 0;
 	f->state = FLOW_STARTING;
 	f->report.slot = slot;
 	f->report.generation = ca->generation;

@@ -92,7 +92,8 @@ struct frame {
 	u64 bytes_acked;
 	u64 born_us;
 	u32 mark; /* SO_MARK */
-	u32 spare32[15];
+	u32 aggregate; /* the plane's number for it and 1, 0 = none; this and the key are the plane's */
+	char aggregate_key[56]; /* UTF-8 */
 	struct event report; /* the header; the variables follow */
 };
 

@@ -2,8 +2,8 @@
 //! `bpf/flow.h`. The rest of a frame is [`fairwater_exec::frame`]'s.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::atomic::Ordering::{Acquire, Relaxed};
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU32, AtomicU64, fence};
 
 use fairwater_exec::frame;
 use fairwater_plane::FlowInfo;
@@ -96,6 +96,10 @@ const BYTES_ACKED: usize = 304;
 const BORN_US: usize = 312;
 const SRTT_US: usize = 300;
 const MARK: usize = 320;
+const AGGREGATE: usize = 324;
+const AGGREGATE_KEY: usize = 328;
+/// Bytes of a key's words.
+const KEY_BYTES: usize = 56;
 const PROGRAM: usize = 44;
 const MSS: usize = 52;
 const GENERATION: usize = frame::REPORT as usize + 8;
@@ -158,6 +162,34 @@ impl<'m> Frame<'m> {
         self.u64(frame::RATE as usize).load(Relaxed)
     }
 
+    /// Says of which aggregate the flow is, by the plane's number and in words.
+    pub(crate) fn set_aggregate(self, aggregate: Option<(u32, &str)>) {
+        // None while the words change.
+        self.u32(AGGREGATE).store(0, Relaxed);
+        fence(Release);
+        let Some((number, key)) = aggregate else {
+            return;
+        };
+        let mut bytes = key_words(key).into_bytes();
+        bytes.resize(KEY_BYTES, 0);
+        let (words, _) = bytes.as_chunks::<4>();
+        for (at, word) in (AGGREGATE_KEY..).step_by(4).zip(words) {
+            self.u32(at).store(u32::from_ne_bytes(*word), Relaxed);
+        }
+        self.u32(AGGREGATE).store(number.saturating_add(1), Release);
+    }
+
+    /// The plane's number of the flow's aggregate, and its key in words.
+    pub(crate) fn aggregate(self) -> Option<(u32, String)> {
+        let number = self.u32(AGGREGATE).load(Acquire).checked_sub(1)?;
+        let key = self
+            .memory
+            .name::<{ KEY_BYTES / 4 }>(self.base + AGGREGATE_KEY);
+        fence(Acquire);
+        let still = self.u32(AGGREGATE).load(Relaxed).checked_sub(1);
+        (still == Some(number)).then_some((number, key))
+    }
+
     fn address(self, offset: usize, port: u16) -> SocketAddr {
         let words = self.memory.words::<4>(self.base + offset);
         let ip = if self.u32(FAMILY).load(Relaxed) & 0xffff == AF_INET6 {
@@ -193,6 +225,24 @@ impl<'m> Frame<'m> {
             tag: self.u32(MARK).load(Relaxed),
         }
     }
+}
+
+/// A key as there is room for it: one that is too long is cut, and nothing in it moves a cursor.
+fn key_words(key: &str) -> String {
+    const CUT: char = '…';
+    let printed = |c: char| {
+        if c.is_control() {
+            char::REPLACEMENT_CHARACTER
+        } else {
+            c
+        }
+    };
+    let mut words: String = key.chars().map(printed).collect();
+    if words.len() > KEY_BYTES {
+        words.truncate(words.floor_char_boundary(KEY_BYTES - CUT.len_utf8()));
+        words.push(CUT);
+    }
+    words
 }
 
 /// The page that a plane shares: `struct plane` of `bpf/flow.h`.
@@ -257,6 +307,30 @@ impl PlanePage {
         match usize::try_from(index) {
             Ok(i) if i < MAX_PROGRAMS => self.0.name::<8>(72 + 32 * i),
             _ => String::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_key_that_fits_is_whole_and_a_longer_one_is_seen_to_be_cut() {
+        let whole = "to 2001:db8:1111:2222:3333:4444:5555:6666/128";
+        assert_eq!(key_words(whole), whole);
+        let long = "é".repeat(40);
+        assert_eq!(key_words(&long), "é".repeat(26) + "…");
+    }
+
+    proptest! {
+        #[test]
+        fn any_key_fits_and_moves_no_cursor(key in any::<String>()) {
+            let words = key_words(&key);
+            prop_assert!(words.len() <= KEY_BYTES);
+            prop_assert!(!words.chars().any(char::is_control), "{words:?}");
         }
     }
 }

@@ -58,6 +58,17 @@ pub struct FlowView {
     pub state: FlowState,
     /// µs since it came under this congestion control.
     pub age_us: u64,
+    /// What it shares a controller with (CCP §6.3), if it does.
+    pub aggregate: Option<AggregateView>,
+}
+
+/// An aggregate, as one of its flows tells of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AggregateView {
+    /// Which one of its plane and algorithm. Given out again when the aggregate has ended.
+    pub number: u32,
+    /// What its flows have in common: `to 10.0.0.2`. Ends in `…` where it was too long.
+    pub key: String,
 }
 
 /// Every plane on this machine with its flows, by name and process.
@@ -119,6 +130,9 @@ fn flows(page: &PlanePage, now: u64) -> Option<Vec<FlowView>> {
             program: page.program_name(frame.program()),
             state,
             age_us: now.saturating_sub(frame.born_us()),
+            aggregate: frame
+                .aggregate()
+                .map(|(number, key)| AggregateView { number, key }),
         })
     };
     Some((0..page.slots_used()).filter_map(view).collect())

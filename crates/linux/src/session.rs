@@ -236,6 +236,7 @@ impl Session {
             Kind::Fault => {
                 let reason = fault_reason(message.count);
                 self.tell(Event::Faulted { flow, reason });
+                self.show_aggregate(message.algorithm, message.slot, flow);
             }
         }
     }
@@ -282,6 +283,7 @@ impl Session {
             algorithm,
             info: &info,
         });
+        self.show_aggregate(algorithm, slot, flow);
     }
 
     fn part(&mut self, algorithm: usize, slot: u32, generation: u32) {
@@ -300,6 +302,19 @@ impl Session {
             max_flows: self.options.max_flows,
         };
         self.plane.on_event(event, &mut stager);
+    }
+
+    /// Lets observers know of which aggregate the flow is now.
+    fn show_aggregate(&self, algorithm: usize, slot: u32, flow: FlowId) {
+        let Some(frame) = self.registrations[algorithm].frame(slot) else {
+            return;
+        };
+        if frame.generation() != flow.generation {
+            return;
+        }
+        let aggregate = self.plane.flow(flow).and_then(|known| known.aggregate);
+        let shown = aggregate.map(|aggregate| (aggregate.index, aggregate.key.to_string()));
+        frame.set_aggregate(shown.as_ref().map(|(index, key)| (*index, key.as_str())));
     }
 
     /// Says that the plane lives; after a silence, or lost events, looks at every flow.
@@ -335,6 +350,7 @@ impl Session {
                             Some(Known { fallbacks, ..known });
                         let flow = self.flow_id(algorithm, slot, generation);
                         self.tell(Event::Resumed { flow, info: &info });
+                        self.show_aggregate(algorithm, slot, flow);
                     }
                 }
                 (Some(known), _) => {

@@ -19,6 +19,7 @@ pub(crate) fn stage(frame: Frame<'_>, layout: FrameLayout, generation: u32, comm
     if command.withdraw {
         // The program may write the fault word in the same instant, so the stage says it too.
         frame.fault().fetch_or(Fault::Withdrawn as u32, AcqRel);
+        frame.set_aggregate(None);
     }
     let sequence = frame.u32(frame::STAGE_SEQUENCE as usize);
     let begun = sequence.load(Relaxed);

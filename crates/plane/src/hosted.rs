@@ -83,6 +83,8 @@ pub enum FlowState {
 /// What the plane knows of one aggregate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AggregateView<'a> {
+    /// Which one of the plane's; a number is given out again when its aggregate has ended.
+    pub index: u32,
     /// Index of its algorithm.
     pub algorithm: usize,
     /// What its flows have in common.

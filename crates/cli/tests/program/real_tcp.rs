@@ -1,7 +1,11 @@
 //! Each algorithm on real TCP over the emulated link, held to what a few seconds can show of it.
 //! The papers' numbers, over seeds and paths, are held in the simulator's tests.
 
-use crate::support::{alone, fairwater, privileged};
+use std::io::Read;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::support::{Running, alone, fairwater, privileged};
 
 /// What the bottleneck saw of a run.
 #[derive(Debug)]
@@ -234,6 +238,81 @@ fn flows_that_share_a_controller_have_equal_parts() {
             assert!((0.85..1.15).contains(&(part / equal)), "{parts:?}");
         }
     }
+}
+
+/// `SO_MARK` is the tag: flows of one mark are in one aggregate, those of another in another, and
+/// one without a mark is by itself; as `fairwater top` shows while they run.
+#[test]
+fn flows_are_aggregated_by_their_marks() {
+    if !privileged() {
+        return;
+    }
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = folder.path().join("tags.toml");
+    let flow = |count: u32, tag: u32| {
+        format!(
+            "[[flow]]\nalgorithm = \"congestion_manager:by=tag,algorithm=reno\"
+            name = \"of-{tag}\"\ncount = {count}\ntag = {tag}\n"
+        )
+    };
+    let text = format!(
+        "duration = \"6s\"\ndumbbell = {{ rate = \"24mbit\", rtt = \"20ms\" }}\n{}{}{}",
+        flow(2, 7),
+        flow(3, 9),
+        flow(1, 0),
+    );
+    std::fs::write(&scenario, text).unwrap();
+    let out = folder.path().join("results");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fairwater"));
+    command.args(["run", "--on", "linux", "--quiet", "--out"]);
+    command.args([&out, &scenario]).stderr(Stdio::piped());
+    let mut run = Running(command.spawn().unwrap());
+
+    let pid = run.0.id();
+    let start = Instant::now();
+    let aggregates = loop {
+        let look = fairwater(&["top", "--json", "--interval", "100ms"]);
+        let look: serde_json::Value = serde_json::from_slice(&look.stdout).unwrap();
+        let flows = look["flows"].as_array().unwrap().iter();
+        let ours: Vec<_> = flows.filter(|flow| flow["pid"] == pid).collect();
+        if ours.len() == 6 && ours.iter().all(|flow| flow["state"] == "running") {
+            let of = |flow: &&serde_json::Value| {
+                let aggregate = &flow["aggregate"];
+                let key = aggregate["key"].as_str().unwrap_or("none").to_owned();
+                (
+                    key,
+                    aggregate["flows"].as_u64(),
+                    aggregate["number"].as_u64(),
+                )
+            };
+            break ours.iter().map(of).collect::<Vec<_>>();
+        }
+        assert!(start.elapsed() < Duration::from_secs(20), "{look:#}");
+    };
+    let number = |key: &str| aggregates.iter().find(|a| a.0 == key).unwrap().2;
+    let (seven, nine) = (number("tag 7"), number("tag 9"));
+    assert_ne!(seven, nine);
+    let mut sorted = aggregates.clone();
+    sorted.sort();
+    let of = |key: &str, flows, number| (key.to_owned(), flows, number);
+    let expected = [
+        of("none", None, None),
+        of("tag 7", Some(2), seven),
+        of("tag 7", Some(2), seven),
+        of("tag 9", Some(3), nine),
+        of("tag 9", Some(3), nine),
+        of("tag 9", Some(3), nine),
+    ];
+    assert_eq!(sorted, expected);
+    let mut said = String::new();
+    run.0
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut said)
+        .unwrap();
+    assert_eq!(run.0.wait().unwrap().code(), Some(0), "{said}");
 }
 
 /// Brakmo & Peterson: between α = 2 and β = 4 packets of 0.5 ms wait, where Linux's bursts of a

@@ -39,8 +39,9 @@ impl std::fmt::Debug for Hosted {
 }
 
 impl Hosted {
-    fn view(&self) -> AggregateView<'_> {
+    fn view(&self, index: u32) -> AggregateView<'_> {
         AggregateView {
+            index,
             algorithm: self.algorithm,
             key: &self.key,
             members: self.members.len(),
@@ -50,11 +51,13 @@ impl Hosted {
 
 impl Aggregates {
     pub(super) fn view(&self, index: u32) -> Option<AggregateView<'_>> {
-        self.slots.get(index as usize)?.as_ref().map(Hosted::view)
+        let hosted = self.slots.get(index as usize)?.as_ref()?;
+        Some(hosted.view(index))
     }
 
     pub(super) fn views(&self) -> impl Iterator<Item = AggregateView<'_>> {
-        self.slots.iter().flatten().map(Hosted::view)
+        let numbered = (0..).zip(&self.slots);
+        numbered.filter_map(|(index, hosted)| Some(hosted.as_ref()?.view(index)))
     }
 
     fn get_mut(&mut self, index: u32) -> Option<&mut Hosted> {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use fairwater_linux::observe::{FlowView, PlaneView};
+use fairwater_linux::observe::{AggregateView, FlowView, PlaneView};
 use serde::Serialize;
 
 /// What `top` shows of one flow.
@@ -19,6 +19,8 @@ pub(super) struct Row {
     pub(super) state: &'static str,
     /// The program that runs; empty before the first.
     pub(super) program: String,
+    /// Whom it shares a controller with; `None` for a flow by itself.
+    pub(super) aggregate: Option<Aggregate>,
     pub(super) cwnd_bytes: u64,
     /// `None` when the window alone governs.
     pub(super) rate_bits_per_s: Option<u64>,
@@ -30,6 +32,17 @@ pub(super) struct Row {
     pub(super) age_us: u64,
 }
 
+/// What `top` shows of the aggregate of a flow.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct Aggregate {
+    /// Tells it from others of the same plane; given out again when it has ended.
+    pub(super) number: u32,
+    /// What its flows have in common.
+    pub(super) key: String,
+    /// How many flows it has, this one among them.
+    pub(super) flows: usize,
+}
+
 /// What `top` shows of one plane.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct PlaneRow {
@@ -38,6 +51,8 @@ pub(super) struct PlaneRow {
     /// Whether its process lives and speaks.
     pub(super) alive: bool,
     pub(super) flows: usize,
+    /// Groups of flows that share a controller.
+    pub(super) aggregates: usize,
     /// Flows that found no slot and stayed under Reno in the kernel.
     pub(super) without_slot: u32,
     /// Times that a flow went under Reno in the kernel because the plane was silent.
@@ -70,11 +85,13 @@ impl Watcher {
             .iter()
             .filter(|plane| plane.alive || !plane.flows.is_empty())
         {
+            let sizes = sizes(&plane.flows);
             look.planes.push(PlaneRow {
                 algorithm: plane.name.clone(),
                 pid: plane.pid,
                 alive: plane.alive,
                 flows: plane.flows.len(),
+                aggregates: sizes.len(),
                 without_slot: plane.without_slot,
                 fallbacks: plane.fallbacks,
             });
@@ -84,7 +101,7 @@ impl Watcher {
                     bits_per_s(flow.bytes_acked.saturating_sub(*before), elapsed)
                 });
                 acked.insert(key, flow.bytes_acked);
-                look.flows.push(row(plane, flow, delivery));
+                look.flows.push(row(plane, flow, &sizes, delivery));
             }
         }
         look.flows
@@ -100,7 +117,26 @@ fn bits_per_s(bytes: u64, elapsed: Duration) -> Option<u64> {
     u64::try_from(rate).ok()
 }
 
-fn row(plane: &PlaneView, flow: &FlowView, delivery_bits_per_s: Option<u64>) -> Row {
+/// How many flows each aggregate has, by its number.
+fn sizes(flows: &[FlowView]) -> HashMap<u32, usize> {
+    let mut sizes = HashMap::new();
+    for aggregate in flows.iter().filter_map(|flow| flow.aggregate.as_ref()) {
+        *sizes.entry(aggregate.number).or_default() += 1;
+    }
+    sizes
+}
+
+fn row(
+    plane: &PlaneView,
+    flow: &FlowView,
+    sizes: &HashMap<u32, usize>,
+    delivery_bits_per_s: Option<u64>,
+) -> Row {
+    let aggregate = |aggregate: &AggregateView| Aggregate {
+        number: aggregate.number,
+        key: aggregate.key.clone(),
+        flows: sizes.get(&aggregate.number).copied().unwrap_or(1),
+    };
     Row {
         algorithm: plane.name.clone(),
         pid: plane.pid,
@@ -108,6 +144,7 @@ fn row(plane: &PlaneView, flow: &FlowView, delivery_bits_per_s: Option<u64>) -> 
         remote: flow.remote,
         state: flow.state.name(),
         program: flow.program.clone(),
+        aggregate: flow.aggregate.as_ref().map(aggregate),
         cwnd_bytes: flow.cwnd,
         rate_bits_per_s: (flow.rate > 0).then(|| flow.rate.saturating_mul(8)),
         srtt_us: flow.srtt_us,
@@ -135,6 +172,18 @@ pub(super) mod tests {
             program: "cubic".into(),
             state: FlowState::Running,
             age_us: 3_000_000,
+            aggregate: None,
+        }
+    }
+
+    /// A flow of an aggregate.
+    pub(in crate::commands::top) fn member(slot: u32, number: u32, key: &str) -> FlowView {
+        FlowView {
+            aggregate: Some(AggregateView {
+                number,
+                key: key.to_owned(),
+            }),
+            ..flow(slot, 0)
         }
     }
 
@@ -182,6 +231,36 @@ pub(super) mod tests {
         let look = Watcher::default().look(&planes, Duration::ZERO);
         let shown: Vec<_> = look.planes.iter().map(|p| (p.alive, p.flows)).collect();
         assert_eq!(shown, [(false, 1), (true, 0)]);
+    }
+
+    #[test]
+    fn a_flow_tells_its_aggregate_and_how_many_are_in_it() {
+        let flows = vec![
+            member(0, 0, "to 10.0.0.2"),
+            flow(1, 0),
+            member(2, 1, "to 10.0.0.3"),
+            member(3, 0, "to 10.0.0.2"),
+        ];
+        // Numbers are the plane's own.
+        let mut other = plane(vec![member(0, 0, "tag 7")]);
+        other.pid = 43;
+        let look = Watcher::default().look(&[plane(flows), other], Duration::ZERO);
+        let counts: Vec<_> = look.planes.iter().map(|p| p.aggregates).collect();
+        assert_eq!(counts, [2, 1]);
+        let shown: Vec<_> = look
+            .flows
+            .iter()
+            .map(|row| row.aggregate.as_ref().map(|a| (a.key.as_str(), a.flows)))
+            .collect();
+        let of_first = Some(("to 10.0.0.2", 2));
+        let expected = [
+            of_first,
+            None,
+            Some(("to 10.0.0.3", 1)),
+            of_first,
+            Some(("tag 7", 1)),
+        ];
+        assert_eq!(shown, expected);
     }
 
     #[test]

@@ -27,7 +27,8 @@ Examples:
 
 States: starting (no program chosen yet), running (under its algorithm), fallback (under Reno in the
 kernel because the plane is gone or silent), faulted (under Reno for good: its program or algorithm
-failed). Delivery is what was acknowledged within the interval.";
+failed). Delivery is what was acknowledged within the interval. Flows of an aggregate share one
+controller: its key is shown, and how many they are. A narrow terminal shows fewer columns.";
 
 /// Watch the flows of every attached algorithm
 #[derive(Debug, clap::Args)]

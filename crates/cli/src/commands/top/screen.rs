@@ -7,7 +7,7 @@ use ratatui::text::{Line, Text};
 use ratatui::widgets::{Cell, Row as TableRow, Table, TableState};
 
 use super::flows::{Look, Row};
-use super::text::{self, COLUMNS};
+use super::text::{self, Page};
 
 /// Draws a look; `scroll` keeps what is selected.
 pub(super) fn draw(frame: &mut Frame<'_>, look: &Look, scroll: &mut TableState) {
@@ -26,40 +26,31 @@ pub(super) fn draw(frame: &mut Frame<'_>, look: &Look, scroll: &mut TableState) 
     ])
     .areas(frame.area());
     frame.render_widget(Text::from(head), top);
-    frame.render_stateful_widget(table(look), middle, scroll);
+    frame.render_stateful_widget(table(look, middle.width), middle, scroll);
     frame.render_widget(Line::from("q quit   ↑ ↓ PgUp PgDn scroll").dim(), bottom);
 }
 
-fn table(look: &Look) -> Table<'_> {
-    let header: TableRow<'_> = COLUMNS.into_iter().chain(["age"]).collect();
-    let widths = [
-        Constraint::Length(12),
-        Constraint::Fill(2),
-        Constraint::Fill(2),
-        Constraint::Length(8),
-        Constraint::Fill(1),
-        Constraint::Length(8),
-        Constraint::Length(11),
-        Constraint::Length(8),
-        Constraint::Length(11),
-        Constraint::Length(12),
-    ];
-    Table::new(look.flows.iter().map(flow), widths)
+fn table(look: &Look, width: u16) -> Table<'_> {
+    let page = Page::new(look).within(width.into());
+    let widths: Vec<_> = page
+        .widths()
+        .into_iter()
+        .map(|width| Constraint::Length(u16::try_from(width).unwrap_or(u16::MAX)))
+        .collect();
+    let header: TableRow<'_> = page.header.into_iter().collect();
+    let flows = look.flows.iter().zip(page.rows);
+    Table::new(flows.map(|(row, cells)| flow(row, cells)), widths)
         .header(header.bold())
         .row_highlight_style(Style::new().reversed())
 }
 
-fn flow(row: &Row) -> TableRow<'_> {
+fn flow(row: &Row, cells: Vec<String>) -> TableRow<'_> {
     let state = match row.state {
         "running" => Style::new(),
         "faulted" => Style::new().fg(Color::Red),
         _ => Style::new().fg(Color::Yellow),
     };
-    let cells = text::cells(row)
-        .into_iter()
-        .chain([text::age(row)])
-        .map(Cell::from);
-    TableRow::new(cells).style(state)
+    TableRow::new(cells.into_iter().map(Cell::from)).style(state)
 }
 
 #[cfg(test)]
@@ -70,7 +61,7 @@ mod tests {
     use ratatui::backend::TestBackend;
 
     use super::super::flows::Watcher;
-    use super::super::flows::tests::{flow, plane};
+    use super::super::flows::tests::{flow, member, plane};
     use super::*;
 
     fn screen(look: &Look, width: u16, height: u16) -> String {
@@ -89,6 +80,22 @@ mod tests {
         assert!(text.contains("process 42 is alive, 3 flows"), "{text}");
         for port in ["5000", "5001", "5002"] {
             assert!(text.contains(&format!("10.0.0.2:{port}")), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_narrow_terminal_has_whole_columns_and_the_aggregates_among_them() {
+        let flows = (0..3).map(|slot| member(slot, 0, "to 10.0.0.2"));
+        let look = Watcher::default().look(&[plane(flows.collect())], Duration::ZERO);
+        let wide = screen(&look, 160, 10);
+        for column in text::COLUMNS {
+            assert!(wide.contains(column), "{column} in {wide}");
+        }
+        for width in [80, 60] {
+            let narrow = screen(&look, width, 10);
+            for cell in ["to 10.0.0.2 (3)", "10.0.0.2:5000", "145 kB"] {
+                assert!(narrow.contains(cell), "{cell} in {narrow}");
+            }
         }
     }
 

@@ -8,8 +8,9 @@ use super::flows::{Look, PlaneRow, Row};
 use crate::units;
 
 /// The columns, in the order of [`cells`].
-pub(super) const COLUMNS: [&str; 9] = [
+pub(super) const COLUMNS: [&str; 11] = [
     "algorithm",
+    "aggregate",
     "local",
     "remote",
     "state",
@@ -18,13 +19,91 @@ pub(super) const COLUMNS: [&str; 9] = [
     "rate",
     "SRTT",
     "delivery",
+    "age",
 ];
 
+/// Those that give way where there is no room, the least first. The remote address stays.
+const LEAST_FIRST: [&str; 10] = [
+    "age",
+    "local",
+    "program",
+    "rate",
+    "algorithm",
+    "SRTT",
+    "state",
+    "aggregate",
+    "cwnd",
+    "delivery",
+];
+
+/// What is to be shown of a look: the columns and a line of cells each flow.
+#[derive(Debug)]
+pub(super) struct Page {
+    pub(super) header: Vec<&'static str>,
+    pub(super) rows: Vec<Vec<String>>,
+}
+
+impl Page {
+    /// All columns; that of aggregates only where there is one.
+    pub(super) fn new(look: &Look) -> Self {
+        let mut page = Self {
+            header: COLUMNS.to_vec(),
+            rows: look.flows.iter().map(|row| cells(row).to_vec()).collect(),
+        };
+        if look.flows.iter().all(|row| row.aggregate.is_none()) {
+            page.remove("aggregate");
+        }
+        page
+    }
+
+    /// Without the columns for which a line of `width` characters has no room.
+    pub(super) fn within(mut self, width: usize) -> Self {
+        for column in LEAST_FIRST {
+            if self.widths().iter().map(|w| w + 1).sum::<usize>() <= width + 1 {
+                break;
+            }
+            self.remove(column);
+        }
+        self
+    }
+
+    fn remove(&mut self, column: &str) {
+        if let Some(at) = self.header.iter().position(|name| *name == column) {
+            self.header.remove(at);
+            for row in &mut self.rows {
+                row.remove(at);
+            }
+        }
+    }
+
+    /// The widths of the columns, characters; those of numbers do not change with the numbers.
+    pub(super) fn widths(&self) -> Vec<usize> {
+        let steady = |name: &str| match name {
+            "state" | "cwnd" | "SRTT" => 8,
+            "rate" | "delivery" => 11,
+            other => other.len(),
+        };
+        let widest = |at: usize| {
+            self.rows
+                .iter()
+                .map(move |row| row[at].chars().count())
+                .max()
+        };
+        let columns = self.header.iter().enumerate();
+        columns
+            .map(|(at, name)| widest(at).unwrap_or(0).max(steady(name)))
+            .collect()
+    }
+}
+
 /// One flow's cells.
-pub(super) fn cells(row: &Row) -> [String; COLUMNS.len()] {
+fn cells(row: &Row) -> [String; COLUMNS.len()] {
     let rate = |rate: Option<u64>| rate.map_or_else(dash, |rate| units::bit_rate(rate as f64));
     [
         row.algorithm.clone(),
+        row.aggregate.as_ref().map_or_else(dash, |aggregate| {
+            format!("{} ({})", aggregate.key, aggregate.flows)
+        }),
         row.local.to_string(),
         row.remote.to_string(),
         row.state.to_owned(),
@@ -41,6 +120,7 @@ pub(super) fn cells(row: &Row) -> [String; COLUMNS.len()] {
             units::micros(row.srtt_us)
         },
         rate(row.delivery_bits_per_s),
+        units::age(Duration::from_micros(row.age_us)),
     ]
 }
 
@@ -51,6 +131,7 @@ pub(super) fn plane(plane: &PlaneRow) -> String {
         pid,
         alive,
         flows,
+        aggregates,
         without_slot,
         fallbacks,
     } = plane;
@@ -59,6 +140,9 @@ pub(super) fn plane(plane: &PlaneRow) -> String {
         "{algorithm}: process {pid} is {life}, {}",
         units::count(*flows, "flow")
     );
+    if *aggregates > 0 {
+        text += &format!(" in {}", units::count(*aggregates, "aggregate"));
+    }
     if *without_slot > 0 {
         text += &format!(", {without_slot} without a slot");
     }
@@ -76,17 +160,13 @@ pub(super) fn table(look: &Look) -> String {
     }
     if !look.flows.is_empty() {
         let mut table = Table::new();
-        table.load_style(presets::NOTHING).set_header(COLUMNS);
-        table.add_rows(look.flows.iter().map(cells));
+        let page = Page::new(look);
+        table.load_style(presets::NOTHING).set_header(page.header);
+        table.add_rows(page.rows);
         text += &table.trim_fmt();
         text.push('\n');
     }
     text
-}
-
-/// How long the flow has lived, for the live table.
-pub(super) fn age(row: &Row) -> String {
-    units::age(Duration::from_micros(row.age_us))
 }
 
 fn dash() -> String {
@@ -97,8 +177,10 @@ fn dash() -> String {
 mod tests {
     use std::time::Duration;
 
+    use proptest::prelude::*;
+
     use super::super::flows::Watcher;
-    use super::super::flows::tests::{flow, plane};
+    use super::super::flows::tests::{flow, member, plane};
     use super::*;
 
     #[test]
@@ -120,6 +202,32 @@ mod tests {
         ];
         for cell in expected {
             assert!(lines[2].contains(cell), "{cell} in {text}");
+        }
+    }
+
+    #[test]
+    fn an_aggregate_is_shown_where_there_is_one() {
+        let alone = Watcher::default().look(&[plane(vec![flow(0, 0)])], Duration::ZERO);
+        assert!(!table(&alone).contains("aggregate"), "{}", table(&alone));
+        let flows = vec![member(0, 0, "to 10.0.0.2"), flow(1, 0)];
+        let look = Watcher::default().look(&[plane(flows)], Duration::ZERO);
+        let text = table(&look);
+        assert!(text.contains("2 flows in 1 aggregate\n"), "{text}");
+        let lines: Vec<_> = text.lines().collect();
+        assert!(lines[1].contains("aggregate"), "{text}");
+        assert!(lines[2].contains("to 10.0.0.2 (1)"), "{text}");
+    }
+
+    proptest! {
+        /// However narrow, no line of what is left is wider, unless it is the remote address alone.
+        #[test]
+        fn a_page_fits_its_width(width in 0..200_usize, members in 0..3_u32) {
+            let flows = (0..members).map(|slot| member(slot, 0, "to 2001:db8::17")).chain([flow(9, 0)]);
+            let look = Watcher::default().look(&[plane(flows.collect())], Duration::ZERO);
+            let page = Page::new(&look).within(width);
+            let line = page.widths().iter().sum::<usize>() + page.header.len() - 1;
+            prop_assert!(line <= width || page.header == ["remote"], "{page:?}");
+            prop_assert!(page.header.contains(&"remote"));
         }
     }
 
