@@ -215,16 +215,19 @@ pub(super) const RESPONSE: &str = "
 
 /// HyStart as Linux has it (Ha and Rhee, "Taming the elephants", 2011, and `tcp_cubic.c`): slow
 /// start ends when the first ACKs of a round trip come late, or when a train of closely spaced
-/// ACKs is half as long as the least RTT, and one ms for what the sender aggregates.
+/// ACKs is half as long as the least RTT, and one ms for what the sender aggregates. A round trip
+/// begins with the first ACK beyond the last one's: were it the last of those, each round would
+/// begin twice as many ACKs early as the one before, until eight of them, from the end of a burst
+/// and so late, pass for a queue.
 pub(super) const CLASSIC: &str = "
 (when (&& (== Report.ssthresh +infinity) (> Ack.bytes_acked 0))
-  (:= round_left (- round_left Ack.bytes_acked))
-  (when (== round_left 0)
-    (:= round_left Flow.bytes_in_flight)
+  (when (< round_left Ack.bytes_acked)
+    (:= round_left (+ Flow.bytes_in_flight Ack.bytes_acked))
     (:= round_start Ack.now)
     (:= train_end Ack.now)
     (:= round_min_us +infinity)
     (:= samples 0))
+  (:= round_left (- round_left Ack.bytes_acked))
   (:= round_min_us (min round_min_us Flow.rtt_sample_us))
   (when (>= Cwnd (* 16 mss))
     @train@
@@ -245,11 +248,22 @@ pub(super) const ACK_TRAIN: &str = "(when (<= (- Ack.now train_end) 2000)
         (:= leave true)))";
 
 pub(super) const PLUS_PLUS: &str = "
-# RFC 9406 4.2, in the initial slow start only.
+# RFC 9406 4.2, in the initial slow start only. Rounds as in the classic one.
 (when (&& (== Report.ssthresh +infinity) (> Ack.bytes_acked 0))
+  (when (< round_left Ack.bytes_acked)
+    (:= last_round_min_us round_min_us)
+    (:= round_min_us +infinity)
+    (:= samples 0)
+    (:= round_left (+ Flow.bytes_in_flight Ack.bytes_acked))
+    (when css
+      (:= css_rounds (+ css_rounds 1))
+      (when (>= css_rounds 5)
+        (:= css false)
+        (:= Report.ssthresh Cwnd)
+        (report))))
+  (:= round_left (- round_left Ack.bytes_acked))
   (:= round_min_us (min round_min_us Flow.rtt_sample_us))
   (:= samples (+ samples 1))
-  (:= round_left (- round_left Ack.bytes_acked))
   (when (>= samples 8)
     (when (&& css (< round_min_us css_baseline_us))
       (:= css false))
@@ -259,18 +273,7 @@ pub(super) const PLUS_PLUS: &str = "
       @leave rate@
       (:= css true)
       (:= css_rounds 0)
-      (:= css_baseline_us round_min_us)))
-  (when (== round_left 0)
-    (:= last_round_min_us round_min_us)
-    (:= round_min_us +infinity)
-    (:= samples 0)
-    (:= round_left Flow.bytes_in_flight)
-    (when css
-      (:= css_rounds (+ css_rounds 1))
-      (when (>= css_rounds 5)
-        (:= css false)
-        (:= Report.ssthresh Cwnd)
-        (report)))))
+      (:= css_baseline_us round_min_us))))
 ";
 
 /// CCP §4.4, Figure 6.

@@ -112,6 +112,29 @@ fn hystart_leaves_before_a_deep_queue_fills() {
     }
 }
 
+/// The queue that a burst of slow start builds and that drains before the next one is no reason to
+/// leave: both kinds leave when the window holds what the path does, or later.
+#[test]
+fn hystart_does_not_leave_before_the_path_is_full() {
+    for rtt_us in [23_000, 90_000, 200_000, 310_000] {
+        for packets_per_s in [1_900, 4_100, 8_300] {
+            for kind in ["classic", "plusplus"] {
+                let path = Path::new(packets_per_s, rtt_us, 100_000);
+                let bdp = packets_per_s * rtt_us / 1_000_000;
+                let round_trips = f64::from(bdp.div_ceil(10).ilog2()) + 4.0;
+                let spec = format!("reno:hystart={kind}");
+                let seconds = round_trips * rtt_us as f64 / 1e6;
+                let samples = run(path, &mut Driver::new(&spec), seconds);
+                let reached = samples.last().unwrap().cwnd;
+                assert!(
+                    reached >= bdp,
+                    "{kind}: {reached} of {bdp}, {packets_per_s} packets/s, {rtt_us} µs"
+                );
+            }
+        }
+    }
+}
+
 /// RFC 9406 §4.2: conservative slow start grows at a quarter of the pace.
 #[test]
 fn hystart_plusplus_slows_down_before_it_leaves() {

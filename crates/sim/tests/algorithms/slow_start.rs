@@ -90,27 +90,48 @@ fn reno_fills_this_path_as_the_native_one_does() {
 }
 
 /// Twenty round trips, on paths that lose nothing: what ends slow start is the delay, and growth
-/// after it has not filled the buffer of four BDP yet.
+/// after it has not filled the buffer yet.
 #[test]
 fn each_hystart_leaves_before_the_buffer_is_full() {
     for (mbit, rtt_ms) in [(20, 40), (50, 60), (96, 20), (200, 100)] {
-        let peak = |spec: &str| {
+        let peak = |spec: &str, bdps: u64| {
             let mut network = Dumbbell::new(mbit, rtt_ms, 0.02 * rtt_ms as f64).plane("cubic");
-            network.limit = Limit::Bytes(4 * mbit * 1000 * rtt_ms / 8);
+            network.limit = Limit::Bytes(bdps * mbit * 1000 * rtt_ms / 8);
             let outcome = run(&network.config(1), plane(&[spec]), &mut ()).unwrap();
             let edge = &outcome.edges[BOTTLENECK];
             (edge.queueing_us.p99 / 1e3, outcome.flows[0].retransmissions)
         };
-        let (off, lost) = peak("cubic:hystart=off");
+        let (off, lost) = peak("cubic:hystart=off", 4);
         assert!(lost > 0, "{mbit} Mbit/s, {rtt_ms} ms: {off} ms");
-        // RFC 9406 §4.2: five round trips of slower growth may still treble the window.
-        for kind in ["classic", "plusplus"] {
-            let (delay, lost) = peak(&format!("cubic:hystart={kind}"));
+        // RFC 9406 §4.2: five round trips of slower growth may still treble a window of two BDP.
+        for (kind, bdps) in [("classic", 4), ("plusplus", 6)] {
+            let (delay, lost) = peak(&format!("cubic:hystart={kind}"), bdps);
             assert_eq!(lost, 0, "{kind}, {mbit} Mbit/s, {rtt_ms} ms");
             if kind == "classic" {
                 assert!(delay < 0.8 * off, "{mbit} Mbit/s: {delay} to {off} ms");
             }
         }
+    }
+}
+
+/// Long paths with small buffers, where the bursts of slow start queue long before the path is
+/// full: who takes them for a queue that stays finds the rest of the path by congestion avoidance.
+#[test]
+fn bursts_of_slow_start_do_not_end_it() {
+    for (mbit, rtt_ms) in [(24, 200), (48, 150), (12, 300), (96, 100)] {
+        let used = |network: Dumbbell, specs: &[&str]| {
+            let mut network = network;
+            network.limit = Limit::Bytes(mbit * 1000 * rtt_ms / 8 * 3 / 10);
+            let outcome = run(&network.config(1), plane(specs), &mut ()).unwrap();
+            outcome.edges[BOTTLENECK].utilisation
+        };
+        let path = || Dumbbell::new(mbit, rtt_ms, 30.0);
+        let native = used(path().native(Native::Cubic), &[]);
+        let ours = used(path().plane("cubic"), &["cubic"]);
+        assert!(
+            ours > 0.97 * native,
+            "{mbit} Mbit/s, {rtt_ms} ms: {ours} to {native}"
+        );
     }
 }
 
