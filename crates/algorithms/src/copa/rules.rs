@@ -170,6 +170,8 @@ impl Rules {
         if self.slow_start != reading.slow_start {
             self.slow_start = reading.slow_start;
             self.settled = false;
+            // Where cwnd went before says nothing of where it goes now.
+            self.round = None;
             (self.setting.heading, self.setting.velocity) = if reading.slow_start {
                 (true, 1)
             } else {
