@@ -11,6 +11,7 @@ use crate::output;
 const EXAMPLES: &str = "\
 Examples:
   fairwater algorithms
+  fairwater algorithms copa cubic
   fairwater algorithms --json | jq -r '.algorithms[].name'
 
 A parameter is set behind the name: `fairwater try cubic:report=10ms,slow_start=plane`.";
@@ -19,20 +20,43 @@ A parameter is set behind the name: `fairwater try cubic:report=10ms,slow_start=
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
+    /// Those to list [default: all]
+    #[arg(value_name = "NAME", value_parser = parse_name)]
+    names: Vec<&'static Entry>,
     /// Print JSON on standard output
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let all = fairwater_algorithms::all();
+    let listed: Vec<&Entry> = if args.names.is_empty() {
+        fairwater_algorithms::all().iter().collect()
+    } else {
+        args.names.clone()
+    };
     if args.json {
         output::json(&Json {
-            algorithms: all.iter().map(JsonAlgorithm::new).collect(),
+            algorithms: listed.into_iter().map(JsonAlgorithm::new).collect(),
         })
     } else {
-        output::print(all.iter().map(paragraph).collect::<Vec<_>>().join("\n"))
+        output::print(
+            listed
+                .into_iter()
+                .map(paragraph)
+                .collect::<Vec<_>>()
+                .join("\n"),
+        )
     }
+}
+
+/// The algorithm of that name, whatever parameters stand behind it.
+fn parse_name(text: &str) -> Result<&'static Entry, String> {
+    let name = text.split(':').next().unwrap_or(text).trim();
+    let entry = fairwater_algorithms::all().iter().find(|e| e.name == name);
+    entry.ok_or_else(|| match fairwater_algorithms::by_spec(name) {
+        Err(unknown) => unknown.to_string(),
+        Ok(_) => format!("there is no algorithm `{name}`"),
+    })
 }
 
 fn paragraph(algorithm: &Entry) -> String {
