@@ -2,8 +2,6 @@
 
 import re
 import socket
-import subprocess
-import sys
 import threading
 import warnings
 from pathlib import Path
@@ -48,32 +46,6 @@ def test_gymnasium_finds_nothing_wrong():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         check_env(gymnasium.make(ID, steps=20).unwrapped, skip_render_check=True)
-
-
-ASKED_BY_TWO = """
-import gc, threading, time
-from fairwater._environments import PathEnv
-
-environment = PathEnv()
-environment.reset(seed=1)
-# A collection, which any allocation may begin, lets the other thread run.
-gc.callbacks.append(lambda *_: time.sleep(0.0001))
-gc.set_threshold(1)
-
-def ask():
-    for _ in range(300):
-        environment._environment.info()
-
-threads = [threading.Thread(target=ask) for _ in range(2)]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
-"""
-
-
-def test_two_threads_may_ask_one_environment():
-    subprocess.run([sys.executable, "-c", ASKED_BY_TWO], check=True, timeout=60)
 
 
 def test_the_same_seed_gives_the_same_and_another_does_not():
