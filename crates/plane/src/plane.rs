@@ -360,30 +360,29 @@ impl Plane {
         draft.reset(running);
         let mut control = Control::new(draft, &hosted.programs);
         let outcome = contain(|| author.on_report(&report, &mut control));
-        let misuse = match report.foreign() {
+        let foreign = report.foreign();
+        // Nearly every report; a reason is large, so it is not to be moved here.
+        if outcome.is_ok() && foreign.is_none() && draft.reason.is_none() {
+            tenant.program = draft.running.index;
+            if draft.command != Command::default() {
+                sink.command(flow, &draft.command);
+            }
+            return;
+        }
+        let panicked = outcome.err();
+        let misuse = match foreign {
             Some(field) => Some(foreign_field(&self.algorithms, field, running)),
             None => draft.reason.take(),
         };
-        match (misuse, outcome) {
-            (None, Ok(())) => {
-                tenant.program = draft.running.index;
-                if draft.command != Command::default() {
-                    sink.command(flow, &draft.command);
-                }
+        if let Role::Alone(left) = std::mem::replace(&mut tenant.role, Role::Withdrawn) {
+            match panicked {
+                None => close(left),
+                Some(_) => discard(left),
             }
-            (misuse, outcome) => {
-                let panicked = outcome.err();
-                if let Role::Alone(left) = std::mem::replace(&mut tenant.role, Role::Withdrawn) {
-                    match panicked {
-                        None => close(left),
-                        Some(_) => discard(left),
-                    }
-                }
-                sink.command(flow, &withdrawal());
-                if let Some(reason) = misuse.or(panicked) {
-                    self.withdrawn(flow, algorithm, reason);
-                }
-            }
+        }
+        sink.command(flow, &withdrawal());
+        if let Some(reason) = misuse.or(panicked) {
+            self.withdrawn(flow, algorithm, reason);
         }
     }
 
