@@ -22,9 +22,13 @@ pub(crate) struct Arguments {
     /// Flows at once.
     #[arg(long, default_value_t = 64)]
     flows: usize,
-    /// Milliseconds between the chunks of 64 KiB that each flow's application writes.
+    /// Milliseconds between the chunks that each flow's application writes. A flow reports at an
+    /// ACK: for a report each 10 ms there has to be one.
     #[arg(long, default_value_t = 20)]
     chunk_ms: u64,
+    /// KiB of each chunk.
+    #[arg(long, default_value_t = 64)]
+    chunk_kib: usize,
     /// Rounds; each measures both.
     #[arg(long, default_value_t = 7)]
     rounds: usize,
@@ -39,7 +43,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let kernel = arguments.against.as_ref().unwrap_or(name);
     let choice = fairwater_algorithms::by_spec(&format!("{name}:report=10ms"))?;
     let load = |congestion_control: &str| -> anyhow::Result<(f64, f64)> {
-        let pace = Pace::Chunk(Duration::from_millis(arguments.chunk_ms));
+        let pace = Pace::Chunk(
+            arguments.chunk_kib << 10,
+            Duration::from_millis(arguments.chunk_ms),
+        );
         let time = Duration::from_secs(arguments.seconds);
         let before = busy_seconds()?;
         let bps = throughput(

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 pub(crate) enum Pace {
     /// As fast as the socket takes it.
     Full,
-    /// A chunk of 64 KiB each so often.
-    Chunk(Duration),
+    /// A chunk of so many bytes each so often.
+    Chunk(usize, Duration),
 }
 
 /// Sends at that pace on `flows` connections with that congestion control; yields the
@@ -34,10 +34,14 @@ pub(crate) fn throughput(
         rustix::net::sockopt::set_tcp_congestion(&sender, congestion_control)?;
         let stopping = Arc::clone(&stop);
         threads.push(std::thread::spawn(move || -> io::Result<()> {
-            let chunk = vec![0x5a; 1 << 16];
+            let bytes = match pace {
+                Pace::Full => 1 << 16,
+                Pace::Chunk(bytes, _) => bytes,
+            };
+            let chunk = vec![0x5a; bytes];
             while !stopping.load(Ordering::Relaxed) {
                 sender.write_all(&chunk)?;
-                if let Pace::Chunk(period) = pace {
+                if let Pace::Chunk(_, period) = pace {
                     std::thread::sleep(period);
                 }
             }

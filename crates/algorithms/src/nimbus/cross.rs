@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 
-/// So many reports are kept.
-const KEPT: usize = 512;
+/// Reports of so long are kept, µs: those of the longest stretch that rates are taken of, and of a
+/// round trip before it, when its packets were sent.
+const SPAN_US: u64 = 5_000_000;
 
 /// What had been sent and what had left the pipe by some time.
 #[derive(Debug, Clone, Copy)]
@@ -39,12 +40,16 @@ impl Rates {
 #[derive(Debug, Clone)]
 pub(super) struct History {
     points: VecDeque<Point>,
+    kept: usize,
 }
 
 impl History {
-    pub(super) fn new() -> Self {
+    /// Of reports this often, µs.
+    pub(super) fn new(report_us: u64) -> Self {
+        let kept = (SPAN_US / report_us.max(1)).max(2) as usize;
         Self {
-            points: VecDeque::with_capacity(KEPT),
+            points: VecDeque::with_capacity(kept),
+            kept,
         }
     }
 
@@ -73,7 +78,7 @@ impl History {
         let gone = last.map_or(0.0, |l| l.gone) + gone;
         let delivered = last.map_or(0.0, |l| l.delivered) + delivered;
         let sent = (gone + in_flight).max(last.map_or(0.0, |l| l.sent));
-        if self.points.len() == KEPT {
+        if self.points.len() == self.kept {
             self.points.pop_front();
         }
         self.points.push_back(Point {

@@ -73,7 +73,7 @@ impl Delay {
 fn basic(rate: f64, seen: &Observed) -> f64 {
     let x = seen.rtt_us as f64;
     let spare = seen.capacity - seen.sent - seen.cross;
-    let late_us = x - (seen.base_us + TARGET_US) as f64;
+    let late_us = x - seen.base_us.saturating_add(TARGET_US) as f64;
     let loop_us = x + PERIOD_US as f64;
     let step = ALPHA * spare - BETA * seen.capacity * late_us / loop_us;
     rate + step * (seen.since_us as f64 / loop_us).min(1.0)

@@ -5,7 +5,9 @@
 mod competitive;
 mod cross;
 mod delay;
+mod drain;
 mod elasticity;
+mod found;
 mod program;
 mod pulse;
 
@@ -17,13 +19,15 @@ use fairwater_plane::{
 
 use crate::registry::{Entry, builder};
 use crate::spec::{Parameter, Settings};
-use crate::windowed::{WindowedMax, WindowedMin};
+use crate::windowed::WindowedMin;
 use competitive::Competitor;
 pub use competitive::NimbusCompetitive;
 use cross::History;
-use delay::Delay;
 pub use delay::NimbusDelay;
+use delay::{Delay, TARGET_US};
+use drain::{Drain, Phase};
 use elasticity::{Detector, Plan, THRESHOLD, WINDOW_US};
+use found::Found;
 
 /// How a [`Nimbus`] behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -149,6 +153,9 @@ const LEAST_SHARE: f64 = 0.125;
 const MOST_SHARE: f64 = 1.1;
 /// But this where the bottleneck's rate is what was found so far, and more may be found.
 const MOST_FOUND: f64 = 2.0;
+/// While the queue is empty and μ is not set, the rate doubles in a round trip and a pulse up to
+/// what was received before, and grows by this share of itself beyond.
+const BEYOND: f64 = 0.25;
 
 /// A link carries so many bytes besides each segment: IPv4, TCP and its timestamps. S and R are of
 /// payload.
@@ -205,9 +212,9 @@ impl Nimbus {
             config: self.config,
             handles: self.handles,
             mss: f64::from(info.mss.max(1)),
-            history: History::new(),
+            history: History::new(self.config.report_us),
             base: WindowedMin::default(),
-            greatest: WindowedMax::default(),
+            found: Found::default(),
             rtt_us: 0,
             last_us: info.now_us,
             detector: Detector::new(&self.plan),
@@ -217,6 +224,7 @@ impl Nimbus {
             empty_until_us: 0,
             doubts: 0,
             competitor: None,
+            drain: Drain::new(info.now_us),
             rate: None,
             former: VecDeque::with_capacity(
                 (WINDOW_US / self.config.report_us.max(1)) as usize + 2,
@@ -270,7 +278,7 @@ pub struct NimbusFlow {
     mss: f64,
     history: History,
     base: WindowedMin,
-    greatest: WindowedMax,
+    found: Found,
     rtt_us: u64,
     last_us: u64,
     detector: Detector,
@@ -285,6 +293,7 @@ pub struct NimbusFlow {
     doubts: u32,
     /// While cross traffic is elastic.
     competitor: Option<Competitor>,
+    drain: Drain,
     /// The rate without pulses, bytes/s; `None` in slow start.
     rate: Option<f64>,
     /// The rates of the last 5 s.
@@ -307,12 +316,14 @@ impl NimbusFlow {
     /// The rate without pulses, bytes/s, after what was seen.
     fn control(&mut self, rate: f64, seen: &Observed) -> f64 {
         let loop_us = seen.rtt_us.saturating_add(pulse::PERIOD_US);
-        let idle_us = seen.time_us.saturating_sub(self.busy_us);
-        let unknown = self.config.capacity.is_none() && idle_us > loop_us;
+        let unknown = self.config.capacity.is_none() && self.is_idle(seen);
         let next = match &mut self.competitor {
             Some(competitor) => competitor.rate(seen),
             // What the link carries is not known while it is not full.
-            None if unknown => rate * (1.0 + (seen.since_us as f64 / loop_us as f64).min(1.0)),
+            None if unknown => {
+                let growth = if rate < seen.capacity { 1.0 } else { BEYOND };
+                rate * (1.0 + growth * (seen.since_us as f64 / loop_us as f64).min(1.0))
+            }
             None => self.delay.rate(rate, seen),
         };
         let next = match self.competitor {
@@ -336,6 +347,9 @@ impl NimbusFlow {
     /// Changes to the other control where η says so.
     fn switch(&mut self, elasticity: f64, rate: f64, seen: &Observed) {
         let elastic = elasticity >= THRESHOLD;
+        if self.found.on_trial(seen.time_us) {
+            return;
+        }
         if elastic == self.is_competitive() {
             self.doubts = 0;
             return;
@@ -346,15 +360,48 @@ impl NimbusFlow {
         }
         self.doubts = 0;
         if elastic {
-            // What delay control has lost since the traffic changed is taken back.
-            let before = self.former.front().map_or(rate, |(_, rate)| *rate);
-            let mut competitor = Competitor::new(self.config.competitive);
-            competitor.begin(before.max(rate), seen);
-            self.competitor = Some(competitor);
+            self.compete(rate, seen);
         } else {
-            self.competitor = None;
-            self.delay.begin(rate, seen);
+            self.give_way(rate, seen);
         }
+    }
+
+    fn compete(&mut self, rate: f64, seen: &Observed) {
+        // What delay control has lost since the traffic changed is taken back.
+        let before = self.former.front().map_or(rate, |(_, rate)| *rate);
+        let mut competitor = Competitor::new(self.config.competitive);
+        competitor.begin(before.max(rate), seen);
+        self.competitor = Some(competitor);
+        self.drain.stop();
+    }
+
+    fn give_way(&mut self, rate: f64, seen: &Observed) {
+        self.competitor = None;
+        self.found.end_trial();
+        self.delay.begin(rate, seen);
+    }
+
+    /// Where μ is not set, what was received is a lower bound of it: the flow competes until it
+    /// has seen a whole spectrum, or that the link is its own.
+    fn try_for_a_share(&mut self, rate: f64, cross: Option<f64>, seen: &Observed) {
+        if self.competitor.is_none() {
+            if self.found.delay_control_fails(TARGET_US, seen) {
+                self.found.begin_trial(seen.time_us);
+                self.compete(rate, seen);
+            }
+            return;
+        }
+        let has_the_link = self.found.has_the_link(cross, seen);
+        if self.found.on_trial(seen.time_us) && (has_the_link || self.is_idle(seen)) {
+            self.doubts = 0;
+            self.give_way(rate, seen);
+        }
+    }
+
+    /// Whether the queue has been empty for longer than a round trip and a pulse.
+    fn is_idle(&self, seen: &Observed) -> bool {
+        let loop_us = seen.rtt_us.saturating_add(pulse::PERIOD_US);
+        seen.time_us.saturating_sub(self.busy_us) > loop_us
     }
 
     fn remember(&mut self, time_us: u64, rate: f64) {
@@ -386,8 +433,9 @@ impl Flow for NimbusFlow {
         let short = self.history.rates(SHORT_US, self.mss);
         // Of less than a whole pulse, so that pulses find out what the link carries.
         if let Some(rates) = short {
-            self.greatest
-                .update(time_us, rates.received as u64, MEMORY_US);
+            let whole_us = SHORT_US.saturating_add(self.rtt_us.saturating_mul(2));
+            self.found
+                .received(time_us, rates.received, lost > 0, whole_us);
         }
         if report.is_set(h.slow_start) {
             return;
@@ -398,7 +446,7 @@ impl Flow for NimbusFlow {
         let mut rate = self.rate.unwrap_or(found);
         let capacity = match self.config.capacity {
             Some(capacity) => capacity as f64 * self.mss / (self.mss + HEADERS),
-            None => (self.greatest.get().unwrap_or(0) as f64).max(rate / 2.0),
+            None => self.found.rate().max(rate / 2.0),
         }
         .clamp(1.0, MAX_RATE as f64);
         let seen = Observed {
@@ -417,6 +465,10 @@ impl Flow for NimbusFlow {
         };
         if self.rate.is_none() {
             self.delay.begin(rate, &seen);
+            if self.config.capacity.is_none() {
+                self.found.begin_trial(time_us);
+                self.compete(rate, &seen);
+            }
         }
         // While the queue was empty, S and R say nothing of z.
         if self.rtt_us <= base_us.saturating_add(EMPTY_US) {
@@ -429,7 +481,19 @@ impl Flow for NimbusFlow {
         if let Some(elasticity) = self.detector.sample(time_us, self.cross, capacity) {
             self.switch(elasticity, rate, &seen);
         }
-        rate = self.control(rate, &seen);
+        if self.config.capacity.is_none() {
+            self.try_for_a_share(rate, short.map(|rates| rates.cross(capacity)), &seen);
+        }
+        let phase = match self.competitor {
+            None => {
+                let empty = self.rtt_us <= base_us.saturating_add(EMPTY_US);
+                self.drain.report(empty, &seen)
+            }
+            Some(_) => Phase::Control,
+        };
+        if phase == Phase::Control {
+            rate = self.control(rate, &seen);
+        }
         if report.is_set(h.timeout) {
             rate = (rate / 2.0).max(LEAST_SHARE * capacity);
         }
@@ -437,7 +501,12 @@ impl Flow for NimbusFlow {
         self.remember(time_us, rate);
 
         let pulse = pulse::at(time_us.saturating_add(self.config.report_us / 2)) * capacity;
-        let sending = (rate + pulse).clamp(self.mss, MAX_RATE as f64);
+        let base = if phase == Phase::Halve {
+            rate / 2.0
+        } else {
+            rate
+        };
+        let sending = (base + pulse).clamp(self.mss, MAX_RATE as f64);
         control.set_rate(sending as u64);
         // The rate governs, but for a lost window: an RTO's single segment stays until an ACK.
         if acked > 0 {

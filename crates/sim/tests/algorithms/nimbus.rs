@@ -1,5 +1,7 @@
 //! Nimbus: Goyal et al., "Elasticity detection"; CCP §6.1; Bundler §4.3.
 
+mod found;
+
 use std::fmt::Write;
 use std::sync::{Arc, Mutex};
 use std::{env, thread};
@@ -202,10 +204,10 @@ impl Case {
     }
 }
 
-/// The cases, as many at a time as there are processors.
-fn accuracies(cases: &[Case]) -> Vec<f64> {
+/// What comes of the cases, as many at a time as there are processors.
+fn at_once<C: Sync, R: Send>(cases: &[C], of: impl Fn(&C) -> R + Sync) -> Vec<R> {
     let next = Mutex::new(0..cases.len());
-    let found = Mutex::new(vec![0.0; cases.len()]);
+    let found = Mutex::new(Vec::new());
     let workers = thread::available_parallelism().map_or(1, usize::from);
     thread::scope(|scope| {
         for _ in 0..workers {
@@ -214,13 +216,15 @@ fn accuracies(cases: &[Case]) -> Vec<f64> {
                     let Some(index) = next.lock().unwrap().next() else {
                         break;
                     };
-                    let accuracy = cases[index].accuracy();
-                    found.lock().unwrap()[index] = accuracy;
+                    let result = of(&cases[index]);
+                    found.lock().unwrap().push((index, result));
                 }
             });
         }
     });
-    found.into_inner().unwrap()
+    let mut found = found.into_inner().unwrap();
+    found.sort_by_key(|(index, _)| *index);
+    found.into_iter().map(|(_, result)| result).collect()
 }
 
 fn grid(links: &[(u64, u64)], seeds: std::ops::RangeInclusive<u64>) -> Vec<Case> {
@@ -263,7 +267,7 @@ fn elastic_and_inelastic_cross_traffic_are_told_apart() {
         vec![(24, 40)]
     };
     let cases = grid(&links, if whole { 1..=3 } else { 1..=1 });
-    let accuracies = accuracies(&cases);
+    let accuracies = at_once(&cases, Case::accuracy);
     let of = |choose: &dyn Fn(&Case) -> bool| {
         let chosen = cases.iter().zip(&accuracies);
         100.0 * mean(chosen.filter(|(c, _)| choose(c)).map(|(_, a)| *a))
