@@ -21,7 +21,7 @@ pub(crate) struct Hosted {
 /// What a session did.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Work {
-    /// CPU time of its thread.
+    /// CPU time of its thread since it was attached.
     pub(crate) cpu: Duration,
     /// Reports handled.
     pub(crate) reports: u64,
@@ -43,15 +43,12 @@ impl Hosted {
                 .and_then(|()| Ok(Session::attach(plane, options)?));
             match attached {
                 Ok(mut session) => {
+                    let before = cpu_time();
                     let _ = tell.send(Ok(()));
                     session.run_until(&stopping);
                     let reports = session.plane().algorithms().iter();
-                    let used = clock_gettime(ClockId::ThreadCPUTime);
                     Work {
-                        cpu: Duration::new(
-                            u64::try_from(used.tv_sec).unwrap_or(0),
-                            u32::try_from(used.tv_nsec).unwrap_or(0),
-                        ),
+                        cpu: cpu_time().saturating_sub(before),
                         reports: reports.map(|a| a.statistics().reports).sum(),
                     }
                 }
@@ -67,6 +64,15 @@ impl Hosted {
             thread: Some(thread),
         })
     }
+}
+
+/// Of this thread.
+fn cpu_time() -> Duration {
+    let used = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(
+        u64::try_from(used.tv_sec).unwrap_or(0),
+        u32::try_from(used.tv_nsec).unwrap_or(0),
+    )
 }
 
 impl Hosted {
