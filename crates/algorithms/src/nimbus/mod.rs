@@ -18,7 +18,7 @@ use fairwater_plane::{
 };
 
 use crate::registry::{Entry, builder};
-use crate::spec::{Parameter, Settings};
+use crate::spec::{Parameter, Settings, within};
 use crate::windowed::WindowedMin;
 use competitive::Competitor;
 pub use competitive::NimbusCompetitive;
@@ -113,19 +113,11 @@ impl NimbusConfig {
     }
 
     fn check(&self) -> Result<(), AlgorithmError> {
-        let out = |parameter, value: u64, range: String| {
-            Err(AlgorithmError::out_of_range(parameter, value, range))
-        };
+        let report_us = self.report_us;
+        within(PARAMETERS, "report", &Self::REPORT_US, report_us, " µs")?;
         match self.capacity {
-            _ if !Self::REPORT_US.contains(&self.report_us) => out(
-                "report",
-                self.report_us,
-                "from 2,000 to 25,000 µs".to_owned(),
-            ),
-            Some(rate) if !(1..=MAX_RATE).contains(&rate) => {
-                out("capacity", rate, format!("from 1 to {MAX_RATE} bytes/s"))
-            }
-            _ => Ok(()),
+            Some(rate) => within(PARAMETERS, "capacity", &(1..=MAX_RATE), rate, " bytes/s"),
+            None => Ok(()),
         }
     }
 }
@@ -471,7 +463,8 @@ impl Flow for NimbusFlow {
             }
         }
         // While the queue was empty, S and R say nothing of z.
-        if self.rtt_us <= base_us.saturating_add(EMPTY_US) {
+        let empty = self.rtt_us <= base_us.saturating_add(EMPTY_US);
+        if empty {
             self.empty_until_us = time_us.saturating_add(SHORT_US);
         }
         if !self.is_empty(&seen) {
@@ -485,10 +478,7 @@ impl Flow for NimbusFlow {
             self.try_for_a_share(rate, short.map(|rates| rates.cross(capacity)), &seen);
         }
         let phase = match self.competitor {
-            None => {
-                let empty = self.rtt_us <= base_us.saturating_add(EMPTY_US);
-                self.drain.report(empty, &seen)
-            }
+            None => self.drain.report(empty, &seen),
             Some(_) => Phase::Control,
         };
         if phase == Phase::Control {

@@ -1,29 +1,11 @@
 //! Copa (NSDI '18) over the model path.
 
 use crate::support::driver::Driver;
-use crate::support::path::{MSS, Path, Sample, run};
+use crate::support::path::{MSS, Path, run};
+use crate::support::samples::{after, mean, throughput};
 
 const PACKETS_PER_S: u64 = 2_000;
 const RTT_US: u64 = 50_000;
-
-fn after(samples: &[Sample], s: f64) -> Vec<Sample> {
-    let from = (s * 1e6) as u64;
-    samples
-        .iter()
-        .filter(|x| x.now_us > from)
-        .copied()
-        .collect()
-}
-
-fn mean(samples: &[Sample], value: impl Fn(&Sample) -> f64) -> f64 {
-    samples.iter().map(value).sum::<f64>() / samples.len() as f64
-}
-
-/// Delivered packets a second.
-fn throughput(samples: &[Sample]) -> f64 {
-    let (first, last) = (samples[0], samples[samples.len() - 1]);
-    (last.delivered - first.delivered) as f64 * 1e6 / (last.now_us - first.now_us) as f64
-}
 
 /// §2.1: at 1/δ packets in the queue, about, the rates are equal.
 #[test]

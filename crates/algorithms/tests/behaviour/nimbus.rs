@@ -2,28 +2,16 @@
 
 use crate::support::driver::Driver;
 use crate::support::path::{MSS, Path, Sample, run};
+use crate::support::samples::{after, mean, throughput};
 
 const PACKETS_PER_S: u64 = 3_000;
 const RTT_US: u64 = 40_000;
 /// The link's rate as the parameter has it: with headers of 52 bytes.
 const CAPACITY: &str = "25248kbit";
 
-fn after(samples: &[Sample], s: f64) -> Vec<Sample> {
-    let from = (s * 1e6) as u64;
-    samples
-        .iter()
-        .filter(|x| x.now_us > from)
-        .copied()
-        .collect()
-}
-
 fn alone(spec: &str, seconds: f64) -> Vec<Sample> {
     let path = Path::new(PACKETS_PER_S, RTT_US, 10_000);
     run(path, &mut Driver::new(spec), seconds)
-}
-
-fn mean(samples: &[Sample], value: impl Fn(&Sample) -> f64) -> f64 {
-    samples.iter().map(value).sum::<f64>() / samples.len() as f64
 }
 
 /// Alone, each delay control keeps the queue near its target of 12.5 ms, and the link busy.
@@ -38,9 +26,7 @@ fn the_queue_is_near_the_target_and_the_link_is_busy() {
                 (5_000.0..30_000.0).contains(&queue_us),
                 "{spec}: {queue_us}"
             );
-            let (first, last) = (late[0], late[late.len() - 1]);
-            let delivered = (last.delivered - first.delivered) as f64 * 1e6;
-            let throughput = delivered / (last.now_us - first.now_us) as f64;
+            let throughput = throughput(&late);
             assert!(
                 throughput > 0.95 * PACKETS_PER_S as f64,
                 "{spec}: {throughput}"
@@ -83,9 +69,7 @@ fn a_timeout_leaves_one_segment() {
     let timeout = samples.iter().find(|s| s.timeout).unwrap();
     assert_eq!(timeout.cwnd, 1);
     let late = after(&samples, 15.0);
-    let (first, last) = (late[0], late[late.len() - 1]);
-    let delivered = (last.delivered - first.delivered) as f64 * 1e6;
-    let throughput = delivered / (last.now_us - first.now_us) as f64;
+    let throughput = throughput(&late);
     assert!(throughput > 0.8 * PACKETS_PER_S as f64, "{throughput}");
 }
 

@@ -4,3 +4,4 @@ pub(crate) mod acks;
 pub(crate) mod driver;
 pub(crate) mod kernel;
 pub(crate) mod path;
+pub(crate) mod samples;
