@@ -2,8 +2,9 @@
 // its own over a first router, one bottleneck and a second router to a host of its own.
 //
 // Prints one line of JSON: packet-hops (packets that crossed a link) and CPU seconds, of the run
-// without its set-up and of the second half of its virtual time alone, and the payload delivered.
-// Counting a hop takes some nanoseconds of the microseconds that it costs.
+// without its set-up and of the second half of its virtual time alone, the payload delivered, and
+// the bottleneck's drops and mean queue. Counting takes some nanoseconds of the microseconds that a
+// hop costs.
 
 #include <ctime>
 #include <iostream>
@@ -13,6 +14,7 @@
 #include "ns3/internet-module.h"
 #include "ns3/network-module.h"
 #include "ns3/point-to-point-module.h"
+#include "ns3/traffic-control-module.h"
 
 using namespace ns3;
 
@@ -24,6 +26,43 @@ static void
 Crossed(Ptr<const Packet>)
 {
     ++g_hops;
+}
+
+static uint64_t g_drops = 0;
+static double g_queuedPacketSeconds = 0;
+static double g_queueChangedAt = 0;
+
+static void
+Dropped(Ptr<const Packet>)
+{
+    ++g_drops;
+}
+
+// The mean over time, from the queue's length before each change.
+static void
+QueueChanged(uint32_t before, uint32_t)
+{
+    double now = Simulator::Now().GetSeconds();
+    g_queuedPacketSeconds += before * (now - g_queueChangedAt);
+    g_queueChangedAt = now;
+}
+
+// InternetStackHelper gives each node a traffic control layer, and Ipv4AddressHelper puts an
+// FqCoDel root discipline on each device with flow control, which would keep the queue out of the
+// device's own drop-tail buffer.
+static void
+RequireNoDisciplines()
+{
+    for (uint32_t i = 0; i < NodeList::GetNNodes(); ++i)
+    {
+        Ptr<Node> node = NodeList::GetNode(i);
+        Ptr<TrafficControlLayer> control = node->GetObject<TrafficControlLayer>();
+        for (uint32_t d = 0; control && d < node->GetNDevices(); ++d)
+        {
+            NS_ABORT_MSG_IF(control->GetRootQueueDiscOnDevice(node->GetDevice(d)),
+                            "a queue discipline is on device " << d << " of node " << i);
+        }
+    }
 }
 
 static double
@@ -79,12 +118,14 @@ main(int argc, char* argv[])
 
     // Queues are the devices' own: no queue discipline on top of them.
     PointToPointHelper middle;
+    middle.DisableFlowControl();
     middle.SetDeviceAttribute("DataRate", StringValue(rate));
     middle.SetChannelAttribute("Delay", StringValue(delay));
     middle.SetQueue("ns3::DropTailQueue",
                     "MaxSize",
                     QueueSizeValue(QueueSize(QueueSizeUnit::PACKETS, buffer)));
     PointToPointHelper edge;
+    edge.DisableFlowControl();
     edge.SetDeviceAttribute("DataRate", StringValue(access));
     edge.SetChannelAttribute("Delay", StringValue("0ms"));
     edge.SetQueue("ns3::DropTailQueue",
@@ -92,7 +133,8 @@ main(int argc, char* argv[])
                   QueueSizeValue(QueueSize(QueueSizeUnit::PACKETS, 1000000)));
 
     Ipv4AddressHelper addresses("10.0.0.0", "255.255.255.252");
-    addresses.Assign(middle.Install(routers));
+    NetDeviceContainer bottleneck = middle.Install(routers);
+    addresses.Assign(bottleneck);
     Ipv4InterfaceContainer sinks;
     for (uint32_t i = 0; i < flows; ++i)
     {
@@ -102,6 +144,7 @@ main(int argc, char* argv[])
         sinks.Add(addresses.Assign(edge.Install(routers.Get(1), receivers.Get(i))).Get(1));
     }
     Ipv4GlobalRoutingHelper::PopulateRoutingTables();
+    RequireNoDisciplines();
 
     PacketSinkHelper sink("ns3::TcpSocketFactory", InetSocketAddress(Ipv4Address::GetAny(), 9));
     ApplicationContainer sinkApps = sink.Install(receivers);
@@ -110,6 +153,9 @@ main(int argc, char* argv[])
         BulkSendHelper bulk("ns3::TcpSocketFactory", InetSocketAddress(sinks.GetAddress(i), 9));
         bulk.Install(senders.Get(i)).Start(Seconds(0));
     }
+    Ptr<Queue<Packet>> queue = DynamicCast<PointToPointNetDevice>(bottleneck.Get(0))->GetQueue();
+    queue->TraceConnectWithoutContext("Drop", MakeCallback(&Dropped));
+    queue->TraceConnectWithoutContext("PacketsInQueue", MakeCallback(&QueueChanged));
     Config::ConnectWithoutContext("/NodeList/*/DeviceList/*/$ns3::PointToPointNetDevice/PhyTxEnd",
                                   MakeCallback(&Crossed));
 
@@ -126,7 +172,8 @@ main(int argc, char* argv[])
     std::cout << "{\"hops\":" << g_hops << ",\"cpu_s\":" << after - before
               << ",\"later_hops\":" << g_hops - g_hopsAtHalf
               << ",\"later_cpu_s\":" << after - g_cpuAtHalf << ",\"delivered_bytes\":" << delivered
-              << "}" << std::endl;
+              << ",\"drops\":" << g_drops
+              << ",\"mean_queue_packets\":" << g_queuedPacketSeconds / seconds << "}" << std::endl;
     Simulator::Destroy();
     return 0;
 }

@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use fairwater_lab::{Contender, Experiment, RunResult};
+use fairwater_lab::{Candidate, Comparison};
 use fairwater_linux::Options;
+use fairwater_results::RunResult;
 
 use crate::hosted::Hosted;
 use crate::statistics::Rounds;
@@ -49,12 +50,12 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let fill =
             move |plane: &mut fairwater_plane::Plane| plane.add(|p| choice.build(p)).map(drop);
         let _hosted = Hosted::start(fill, Options::default())?;
-        let contender = |label: String, congestion_control: String| Contender {
+        let candidate = |label: String, congestion_control: String| Candidate {
             label,
             congestion_control,
         };
-        let ours = contender(spec.clone(), format!("fw_{name}"));
-        let theirs = contender(format!("kernel:{name}"), name);
+        let ours = candidate(spec.clone(), format!("fw_{name}"));
+        let theirs = candidate(format!("kernel:{name}"), name);
 
         let (mut throughput, mut delay) = (Rounds::default(), Rounds::default());
         for seed in 1..=arguments.seeds {
@@ -64,17 +65,17 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
                 vec![theirs.clone(), ours.clone()]
             };
             let link = format!("{} seed={seed}", arguments.link);
-            let experiment = Experiment {
+            let comparison = Comparison {
                 duration: Duration::from_secs(arguments.seconds),
-                ..Experiment::new(link.parse()?, order)
+                ..Comparison::new(link.parse()?, order)
             };
-            let results = fairwater_lab::run(&experiment, &AtomicBool::new(false), &mut |_| {})?;
-            let of = |contender: &Contender| -> anyhow::Result<&RunResult> {
+            let results = fairwater_lab::run(&comparison, &AtomicBool::new(false), &mut |_| {})?;
+            let of = |candidate: &Candidate| -> anyhow::Result<&RunResult> {
                 results
                     .runs
                     .iter()
-                    .find(|r| r.name == contender.label)
-                    .ok_or_else(|| anyhow::anyhow!("no result of {}", contender.label))
+                    .find(|r| r.name == candidate.label)
+                    .ok_or_else(|| anyhow::anyhow!("no result of {}", candidate.label))
             };
             let (a, b) = (of(&ours)?, of(&theirs)?);
             for run in [a, b] {

@@ -10,9 +10,9 @@ fn main() {
         panic!("cargo sets OUT_DIR");
     };
     let machine = env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
-    // Debian keeps asm/types.h in a folder of the machine's own.
+    // Debian keeps asm/types.h in a folder per architecture.
     let multiarch = format!("/usr/include/{machine}-linux-gnu");
-    for name in ["fairwater", "move"] {
+    for name in ["fairwater", "migrate"] {
         let source = Path::new("bpf").join(format!("{name}.bpf.c"));
         let built = SkeletonBuilder::new()
             .source(&source)

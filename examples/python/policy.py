@@ -2,9 +2,9 @@
 
     fairwater try examples/python/policy.py:Learned --against kernel:cubic
 
-train.py beside this trained it in the simulator, on the environment of `fairwater.gym`. `Steering`
-computes from each report what the environment would have observed, and turns the network's answer
-into cwnd as the environment does.
+train.py beside this trained it in the simulator, on the environment of `fairwater.gym`.
+`PolicyAdapter` computes from each report what the environment would have observed, and turns the
+network's answer into cwnd as the environment does.
 """
 
 from pathlib import Path
@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 import fairwater
-from fairwater.gym import PROGRAM, Steering
+from fairwater.gym import PROGRAM, PolicyAdapter
 
 WEIGHTS = Path(__file__).with_name("policy.npz")
 
@@ -41,8 +41,8 @@ class Learned(fairwater.Algorithm):
     programs = PROGRAM
 
     def new_flow(self, info, control):
-        self.steering = Steering(info.mss)
+        self.adapter = PolicyAdapter(info.mss)
 
     def on_report(self, report, control):
-        action = act(_layers, self.steering.observe(report))
-        control.set_cwnd(self.steering.steer(action))
+        action = act(_layers, self.adapter.observe(report))
+        control.set_cwnd(self.adapter.apply(action))

@@ -29,23 +29,23 @@ static PROGRAMS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
     programs.iter().map(binary::encode).collect()
 });
 
-/// What callbacks were told.
+/// Records what callbacks are called with.
 #[derive(Default)]
-struct Told {
+struct Recorder {
     packets: Vec<Vec<u8>>,
 }
 
-unsafe extern "C" fn set_cwnd(told: *mut c_void, bytes: u64) {
-    assert!(!told.is_null() && bytes > 0);
+unsafe extern "C" fn set_cwnd(recorder: *mut c_void, bytes: u64) {
+    assert!(!recorder.is_null() && bytes > 0);
 }
 
-unsafe extern "C" fn set_rate(told: *mut c_void, bytes_per_second: u64) {
-    assert!(!told.is_null() && bytes_per_second <= MAX_RATE);
+unsafe extern "C" fn set_rate(recorder: *mut c_void, bytes_per_second: u64) {
+    assert!(!recorder.is_null() && bytes_per_second <= MAX_RATE);
 }
 
-unsafe extern "C" fn send(told: *mut c_void, packet: *const c_void, len: usize) -> c_int {
+unsafe extern "C" fn send(recorder: *mut c_void, packet: *const c_void, len: usize) -> c_int {
     let packet = unsafe { std::slice::from_raw_parts(packet.cast::<u8>(), len) };
-    unsafe { &mut *told.cast::<Told>() }
+    unsafe { &mut *recorder.cast::<Recorder>() }
         .packets
         .push(packet.to_vec());
     c_int::from(len % 7 == 0)
@@ -61,8 +61,8 @@ fn checked(code: fw_error) -> fw_error {
 }
 
 fn own(input: &mut Input<'_>) {
-    let mut told = Told::default();
-    let pointer: *mut c_void = (&raw mut told).cast();
+    let mut recorder = Recorder::default();
+    let pointer: *mut c_void = (&raw mut recorder).cast();
     let mut options: fw_options = unsafe { zeroed() };
     options.size = size_of::<fw_options>();
     options.callbacks = fw_callbacks {
@@ -173,7 +173,7 @@ fn own(input: &mut Input<'_>) {
             }
         };
         checked(code);
-        for packet in std::mem::take(&mut told.packets) {
+        for packet in std::mem::take(&mut recorder.packets) {
             for message in Dialect::Own.to_plane(&packet).flatten() {
                 if let ToPlane::Created { flow, .. } = message {
                     names.push(flow);

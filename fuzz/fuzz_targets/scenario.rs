@@ -3,13 +3,14 @@
 
 #![no_main]
 
-use fairwater_lab::scenario::{Scenario, Surroundings, World};
+use fairwater_experiment::Backend;
+use fairwater_scenario::{Resolver, Scenario};
 use libfuzzer_sys::fuzz_target;
 
 /// One trace, one distribution, and any algorithm.
-struct Beside;
+struct Files;
 
-impl Surroundings for Beside {
+impl Resolver for Files {
     fn read(&self, name: &str) -> Result<String, String> {
         match name {
             "t" => Ok("0\n5\n10\n".to_owned()),
@@ -36,15 +37,15 @@ fuzz_target!(|text: &str| {
     if !asks_for_little(text) {
         return;
     }
-    for world in [World::Sim, World::Linux] {
-        match Scenario::parse("fuzz.toml", text, world, &Beside) {
+    for backend in [Backend::Sim, Backend::Linux] {
+        match Scenario::parse("fuzz.toml", text, backend, &Files) {
             Ok(scenario) => {
                 for index in 0..scenario.len().min(3) {
                     let point = scenario.point(index);
                     assert_eq!(point.index, index);
-                    assert_eq!(point.config.nodes as usize, point.hosts.len());
-                    if world == World::Linux {
-                        assert!(!point.experiment(|_| "reno".to_owned()).contenders.is_empty());
+                    assert_eq!(point.experiment.nodes as usize, point.hosts.len());
+                    if backend == Backend::Linux {
+                        assert_eq!(point.experiment.edges.len(), 2);
                     }
                 }
             }

@@ -1,7 +1,7 @@
-//! Tests, and the programs that several of them run: the crates `libccp` and `portus` as they are,
-//! at the other end of ours.
+//! Tests with the unchanged crates `libccp` and `portus` at the other end, and the programs that
+//! several of these tests run.
 //!
 //! `libccp` links the C library that CCP's datapaths are built on; here it is a datapath under
-//! our plane. `portus` is CCP's agent; here it governs flows of our datapath.
+//! our plane. `portus` is CCP's agent; here it controls flows of our datapath.
 
 pub mod cases;

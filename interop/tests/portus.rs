@@ -19,7 +19,7 @@ use portus::lang::Scope;
 use portus::{CongAlg, DatapathInfo, DatapathTrait, Report, RunBuilder};
 
 /// How long to wait for what must come.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A program, what to preset and to update, and the fields of its reports.
 #[derive(Clone)]
@@ -192,7 +192,7 @@ impl Joined {
         let begin = Instant::now();
         let mut reports = Vec::new();
         while reports.len() < count {
-            assert!(begin.elapsed() < PATIENCE, "{reports:?}");
+            assert!(begin.elapsed() < TIMEOUT, "{reports:?}");
             for flow in flows {
                 self.ack(*flow);
             }
@@ -207,7 +207,7 @@ impl Joined {
     fn first(&mut self, mut step: impl FnMut(&mut Self) -> Option<Controls>) -> Vec<u64> {
         let begin = Instant::now();
         loop {
-            assert!(begin.elapsed() < PATIENCE);
+            assert!(begin.elapsed() < TIMEOUT);
             step(self);
             std::thread::sleep(Duration::from_micros(200));
             if let Ok((_, fields)) = self.heard.try_recv() {
@@ -236,7 +236,7 @@ fn twenty_acks_of_five_bytes_report_a_hundred_and_the_end_is_told() {
     joined.connection.close(flow).unwrap();
     let begin = Instant::now();
     while !joined.closed.load(Ordering::SeqCst) {
-        assert!(begin.elapsed() < PATIENCE);
+        assert!(begin.elapsed() < TIMEOUT);
         joined.connection.service(joined.now_us());
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -325,7 +325,7 @@ fn a_minimum_of_the_rtt_that_falls_is_reported() {
         joined.invoke(flow, 5, rtt_us);
     }
     for _ in 0..2 {
-        reports.push(joined.heard.recv_timeout(PATIENCE).unwrap().1);
+        reports.push(joined.heard.recv_timeout(TIMEOUT).unwrap().1);
     }
     assert_eq!(reports, [[31_000], [17_000], [9_000]]);
     joined.end();
@@ -342,7 +342,7 @@ fn quiet_acks_are_counted_until_one_that_is_not() {
     // Before the first report was heard, others like it may have been on their way.
     let mut counted = Vec::new();
     while counted.len() < 2 {
-        let (_, fields) = joined.heard.recv_timeout(PATIENCE).unwrap();
+        let (_, fields) = joined.heard.recv_timeout(TIMEOUT).unwrap();
         counted.extend(fields.into_iter().filter(|quiet| *quiet > 0));
     }
     assert_eq!(counted, [2, 1]);
@@ -384,7 +384,7 @@ fn a_window_that_grows_by_reports_is_in_force() {
     let begin = Instant::now();
     let mut cwnd = 0;
     while cwnd < 15_000 + 3 * 1500 {
-        assert!(begin.elapsed() < PATIENCE, "cwnd is {cwnd}");
+        assert!(begin.elapsed() < TIMEOUT, "cwnd is {cwnd}");
         cwnd = joined.ack(flow).map_or(cwnd, |controls| controls.cwnd);
         std::thread::sleep(Duration::from_micros(200));
     }

@@ -3,8 +3,8 @@
 use std::sync::mpsc::{self, TryRecvError};
 use std::time::Duration;
 
-use fairwater_plane::serve::{Config, Endpoints, Server};
 use fairwater_plane::{Algorithm, Control, Field, Flow, FlowInfo, Plane, Report, SignalSet};
+use fairwater_service::{Config, Endpoints, Server};
 
 use super::{FIELDS, PROGRAM, Running, Saturated, thread_time};
 

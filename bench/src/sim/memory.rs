@@ -35,7 +35,7 @@ pub(super) fn measure(case: &Case) -> anyhow::Result<()> {
 
 /// Simulates in this process, and prints the most that it ever had.
 pub(super) fn report(case: &Case) -> anyhow::Result<()> {
-    let outcome = simulate(&NETWORK.config(&case.governor), case.plane()?, &mut ())?;
+    let outcome = simulate(&NETWORK.config(&case.controller), case.plane()?, &mut ())?;
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find(|line| line.starts_with("VmHWM"));
     let kib = line.and_then(|line| line.split_whitespace().nth(1));

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use fairwater_plane::{Plane, SignalSet};
-use fairwater_sim::{Governor, Native, run as simulate};
+use fairwater_sim::{Controller, Native, run as simulate};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::statistics::Rounds;
@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
 #[derive(Debug)]
 struct Case {
     name: &'static str,
-    governor: Governor,
+    controller: Controller,
     /// The plane's algorithm, if it is one.
     spec: Option<&'static str>,
 }
@@ -46,7 +46,7 @@ impl Case {
     const fn native(name: &'static str, native: Native) -> Self {
         Self {
             name,
-            governor: Governor::Native(native),
+            controller: Controller::Native(native),
             spec: None,
         }
     }
@@ -54,7 +54,7 @@ impl Case {
     fn of_plane(name: &'static str, spec: &'static str) -> Self {
         Self {
             name,
-            governor: Governor::Plane("cubic".to_owned()),
+            controller: Controller::Plane("cubic".to_owned()),
             spec: Some(spec),
         }
     }
@@ -121,18 +121,24 @@ fn speed(
     let mut rates = vec![Rounds::default(); cases.len()];
     let [mut their_rates, mut ratios, mut later] = [(); 3].map(|()| Rounds::default());
     for case in cases {
-        let (rate, delivered) = simulated(network, case)?;
+        let run = simulated(network, case)?;
         eprintln!(
-            "{}, {}: warmed up at {rate:.2} M/s; {} of payload",
+            "{}, {}: warmed up at {:.2} M/s; {}",
             network.name,
             case.name,
-            mbit_per_s(delivered, network)
+            run.rate,
+            traffic(
+                network,
+                run.delivered_bytes,
+                run.drops,
+                run.mean_queue_packets
+            )
         );
     }
     for round in 0..rounds {
         let their = ns3.map(|ns3| ns3.run(network)).transpose()?;
         for (index, (case, rates)) in cases.iter().zip(&mut rates).enumerate() {
-            let (rate, _) = simulated(network, case)?;
+            let rate = simulated(network, case)?.rate;
             rates.push(rate);
             // ns-3's flows are under its CUBIC.
             if let (0, Some(their)) = (index, &their) {
@@ -143,8 +149,9 @@ fn speed(
         if let Some(their) = &their {
             their_rates.push(their.rate());
             if round == 0 {
-                let delivered = mbit_per_s(their.delivered_bytes, network);
-                eprintln!("{}, ns-3: {delivered} of payload", network.name);
+                let (drops, queue) = (their.drops, their.mean_queue_packets);
+                let traffic = traffic(network, their.delivered_bytes, drops, queue);
+                eprintln!("{}, ns-3: {traffic}", network.name);
             }
         }
     }
@@ -162,23 +169,47 @@ fn speed(
     Ok(())
 }
 
-/// Million packet-hops in a second of CPU time, and the payload bytes delivered.
-#[expect(clippy::cast_precision_loss, reason = "a mean")]
-fn simulated(network: &Dumbbell, case: &Case) -> anyhow::Result<(f64, u64)> {
-    let (config, plane) = (network.config(&case.governor), case.plane()?);
+/// One run of the simulator.
+#[derive(Debug)]
+struct Run {
+    /// Million packet-hops in a second of CPU time.
+    rate: f64,
+    delivered_bytes: u64,
+    /// Packets dropped at the bottleneck.
+    drops: u64,
+    /// Packets waiting at the bottleneck, mean over time.
+    mean_queue_packets: f64,
+}
+
+#[expect(clippy::cast_precision_loss, reason = "means")]
+fn simulated(network: &Dumbbell, case: &Case) -> anyhow::Result<Run> {
+    let (config, plane) = (network.config(&case.controller), case.plane()?);
     let start = cpu_time();
     let outcome = simulate(&config, plane, &mut ())?;
     let time = cpu_time().saturating_sub(start);
     let delivered = outcome.flows.iter().map(|flow| flow.delivered_bytes);
-    Ok((
-        outcome.hops as f64 / time.as_secs_f64() / 1e6,
-        delivered.sum(),
-    ))
+    let bottleneck = outcome.edges.first();
+    let bottleneck = bottleneck.context("the network has no bottleneck")?;
+    // Little's law.
+    let mean_us = bottleneck.queueing_us.map_or(0.0, |delay| delay.mean);
+    let waited_s = mean_us * bottleneck.packets as f64 / 1e6;
+    Ok(Run {
+        rate: outcome.hops as f64 / time.as_secs_f64() / 1e6,
+        delivered_bytes: delivered.sum(),
+        drops: bottleneck.dropped,
+        mean_queue_packets: waited_s / network.seconds,
+    })
 }
 
+/// What shows that both simulators simulate the same network.
 #[expect(clippy::cast_precision_loss, reason = "a mean")]
-fn mbit_per_s(bytes: u64, network: &Dumbbell) -> String {
-    format!("{:.1} Mbit/s", bytes as f64 * 8e-6 / network.seconds)
+fn traffic(network: &Dumbbell, bytes: u64, drops: u64, mean_queue_packets: f64) -> String {
+    let mbit_per_s = bytes as f64 * 8e-6 / network.seconds;
+    format!(
+        "{mbit_per_s:.1} Mbit/s of payload, {drops} drops, mean queue {mean_queue_packets:.0} of {} \
+         packets",
+        network.buffer_packets()
+    )
 }
 
 /// What this thread has computed so far.

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use fairwater_net::{Capacity, Limit, LinkConfig, QueueConfig, Rate, Time};
 use fairwater_sim::{
-    Config, Edge, FlowConfig, Governor, Measure, NodeId, Path, PlaneConfig, TcpConfig, Traffic,
+    Controller, Edge, Experiment, FlowConfig, Measure, NodeId, Path, PlaneConfig, TcpConfig,
+    Traffic,
 };
 
 /// Each flow is from a host of its own over two routers to a host of its own. Hosts' links have
@@ -33,7 +34,7 @@ impl Dumbbell {
         bdp_bytes.div_ceil(1_500)
     }
 
-    pub(super) fn config(&self, governor: &Governor) -> Config {
+    pub(super) fn config(&self, controller: &Controller) -> Experiment {
         let buffer = Limit::Packets(self.buffer_packets());
         let wire = |mbit: u64, limit, delay| {
             let rate = Rate::from_bps(mbit * 1_000_000);
@@ -62,7 +63,7 @@ impl Dumbbell {
                 from: NodeId(from),
                 to: NodeId(to),
                 path: Path::Shortest,
-                governor: governor.clone(),
+                controller: controller.clone(),
                 traffic: Traffic::Bulk,
                 start: Time::ZERO,
                 start_jitter: self.start_jitter,
@@ -72,7 +73,7 @@ impl Dumbbell {
                 tcp: TcpConfig::default(),
             });
         }
-        Config {
+        Experiment {
             seed: 1,
             duration: Duration::from_secs_f64(self.seconds),
             nodes: 2 + 2 * self.flows,

@@ -23,6 +23,10 @@ pub(super) struct Run {
     later_cpu_s: f64,
     /// Payload bytes that arrived.
     pub(super) delivered_bytes: u64,
+    /// Packets dropped at the bottleneck.
+    pub(super) drops: u64,
+    /// Packets waiting at the bottleneck, mean over time.
+    pub(super) mean_queue_packets: f64,
 }
 
 impl Run {
@@ -38,11 +42,11 @@ impl Run {
 }
 
 impl Ns3 {
-    /// The program, if it is there; says so if not.
+    /// The program, if it exists; prints a note if not.
     pub(super) fn find(program: Option<&Path>) -> Option<Self> {
         let found = program.filter(|path| path.exists());
         if found.is_none() {
-            eprintln!("ns-3 is not here (`make bench-sim` installs it): ours alone");
+            eprintln!("ns-3 is not installed (`make bench-sim` installs it): measuring ours alone");
         }
         Some(Self {
             program: found?.to_owned(),
@@ -65,6 +69,6 @@ impl Ns3 {
             "ns-3 failed: {}",
             String::from_utf8_lossy(&output.stderr)
         );
-        serde_json::from_slice(&output.stdout).context("what ns-3 printed is no result")
+        serde_json::from_slice(&output.stdout).context("ns-3 printed an unexpected result")
     }
 }

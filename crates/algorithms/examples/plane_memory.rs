@@ -13,9 +13,9 @@ mod counting;
 use std::error::Error;
 
 use fairwater_algorithms::by_spec;
-use fairwater_plane::serve::{Config, PeerId, Service};
 use fairwater_plane::{FlowId, FlowInfo, Plane, SignalSet};
-use fairwater_proto::{Dialect, Hello, Inexpressible, ToDatapath, ToPlane};
+use fairwater_proto::{Dialect, EncodeError, Hello, ToDatapath, ToPlane};
+use fairwater_service::{Config, PeerId, Service};
 
 use counting::allocated;
 
@@ -42,7 +42,7 @@ fn per_flow(name: &str) -> Result<usize, Box<dyn Error>> {
     let mut service = Service::new(plane, Config::default());
     let mut peers = Vec::new();
     for instance in 1..=u64::from(PEERS) {
-        let peer = service.connect(0).ok_or("no room for a peer")?;
+        let peer = service.connect(0)?;
         let hello = Hello {
             name: "transport",
             instance,
@@ -127,7 +127,7 @@ fn report(service: &Service, round: u64) -> Result<Vec<u64>, Box<dyn Error>> {
     Ok(variables.map(|v| value(&v.name)).collect())
 }
 
-fn say(service: &mut Service, peer: PeerId, message: &ToPlane<'_>) -> Result<(), Inexpressible> {
+fn say(service: &mut Service, peer: PeerId, message: &ToPlane<'_>) -> Result<(), EncodeError> {
     let mut packet = Vec::new();
     Dialect::Own.encode_to_plane(message, &mut packet)?;
     service.on_packet(peer, &packet, 0);

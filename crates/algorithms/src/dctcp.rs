@@ -5,8 +5,7 @@
 
 use fairwater_plane::{Algorithm, AlgorithmError, Control, Ecn, Flow, FlowInfo, Programs};
 
-use crate::registry::{Entry, builder};
-use crate::spec::{Parameter, Settings, within};
+use crate::parameter::{Configuration, ParameterField, ParameterSpec};
 use crate::window::{Autonomous, Avoidance, Marks, Period, Shape, Window};
 
 /// How a [`Dctcp`] behaves.
@@ -29,33 +28,20 @@ impl Default for DctcpConfig {
     }
 }
 
-/// How the algorithm is known by name.
-pub(crate) const ENTRY: Entry = Entry {
-    name: "dctcp",
-    summary: "Data Center TCP (RFC 8257); its flows negotiate ECN",
-    parameters: PARAMETERS,
-    parse: |settings| builder(DctcpConfig::from_settings(settings), Dctcp::new),
-};
+impl Configuration for DctcpConfig {
+    const NAME: &'static str = "dctcp";
+    const SUMMARY: &'static str = "Data Center TCP (RFC 8257); its flows negotiate ECN";
+    const PARAMETERS: &'static [ParameterSpec<Self>] = &[
+        ParameterSpec::new(
+            "g",
+            "weight of a round trip in the moving average of the marked share (RFC 8257 §3.3)",
+            |c| ParameterField::Decimal(&mut c.gain, 0.001..=1.0, "a number"),
+        ),
+        ParameterSpec::report(|c| ParameterField::Period(&mut c.report)),
+    ];
 
-const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        key: "g",
-        range: "a number from 0.001 to 1",
-        default: "0.0625",
-        meaning: "the weight of a round trip in the average share of marked packets",
-    },
-    Parameter::REPORT,
-];
-
-impl DctcpConfig {
-    const GAINS: std::ops::RangeInclusive<f64> = 0.001..=1.0;
-
-    fn from_settings(settings: &mut Settings<'_>) -> Self {
-        let default = Self::default();
-        Self {
-            gain: settings.decimal("g", Self::GAINS).unwrap_or(default.gain),
-            report: settings.period().unwrap_or(default.report),
-        }
+    fn build(self, programs: &mut Programs) -> Result<Box<dyn Algorithm>, AlgorithmError> {
+        Ok(Box::new(Dctcp::new(programs, self)?))
     }
 }
 
@@ -71,7 +57,7 @@ impl Dctcp {
     /// # Errors
     /// [`AlgorithmError::OutOfRange`] for a gain or a report period out of its range.
     pub fn new(programs: &mut Programs, config: DctcpConfig) -> Result<Self, AlgorithmError> {
-        within(PARAMETERS, "g", &DctcpConfig::GAINS, config.gain, "")?;
+        config.check()?;
         let shape = Shape {
             marks: Marks::Share(config.gain),
             avoidance: Avoidance::Reno,

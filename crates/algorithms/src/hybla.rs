@@ -7,8 +7,7 @@
 
 use fairwater_plane::{Algorithm, AlgorithmError, Control, Flow, FlowInfo, Programs, Report};
 
-use crate::registry::{Entry, builder};
-use crate::spec::{Parameter, Settings, within};
+use crate::parameter::{Configuration, ParameterField, ParameterSpec};
 use crate::window::{Doubling, Marks, Pace, Period, Shape, Window};
 
 /// How a [`Hybla`] behaves.
@@ -33,36 +32,22 @@ impl Default for HyblaConfig {
     }
 }
 
-/// How the algorithm is known by name.
-pub(crate) const ENTRY: Entry = Entry {
-    name: "hybla",
-    summary: "Hybla (Caini and Firrincieli): long paths grow as fast as short ones",
-    parameters: PARAMETERS,
-    parse: |settings| builder(HyblaConfig::from_settings(settings), Hybla::new),
-};
+impl Configuration for HyblaConfig {
+    const NAME: &'static str = "hybla";
+    const SUMMARY: &'static str =
+        "Hybla (Caini and Firrincieli): long paths grow as fast as short ones";
+    const PARAMETERS: &'static [ParameterSpec<Self>] = &[
+        ParameterSpec::new(
+            "rtt0",
+            "RTT of the path whose growth longer paths match",
+            |c| ParameterField::Micros(&mut c.reference_us, 100..=1_000_000),
+        ),
+        ParameterSpec::ecn(|c| ParameterField::Boolean(&mut c.ecn)),
+        ParameterSpec::report(|c| ParameterField::Period(&mut c.report)),
+    ];
 
-const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        key: "rtt0",
-        range: "a duration from 100us to 1s",
-        default: "25ms",
-        meaning: "the RTT of the path that longer ones are to be equal with",
-    },
-    Parameter::ECN,
-    Parameter::REPORT,
-];
-
-impl HyblaConfig {
-    const REFERENCES: std::ops::RangeInclusive<u64> = 100..=1_000_000;
-
-    fn from_settings(settings: &mut Settings<'_>) -> Self {
-        let default = Self::default();
-        let reference = settings.duration_us("rtt0", Self::REFERENCES);
-        Self {
-            reference_us: reference.unwrap_or(default.reference_us),
-            ecn: settings.boolean("ecn").unwrap_or(default.ecn),
-            report: settings.period().unwrap_or(default.report),
-        }
+    fn build(self, programs: &mut Programs) -> Result<Box<dyn Algorithm>, AlgorithmError> {
+        Ok(Box::new(Hybla::new(programs, self)?))
     }
 }
 
@@ -84,14 +69,7 @@ impl Hybla {
     /// # Errors
     /// [`AlgorithmError::OutOfRange`] for a reference or a report period out of its range.
     pub fn new(programs: &mut Programs, config: HyblaConfig) -> Result<Self, AlgorithmError> {
-        let reference_us = config.reference_us;
-        within(
-            PARAMETERS,
-            "rtt0",
-            &HyblaConfig::REFERENCES,
-            reference_us,
-            " µs",
-        )?;
+        config.check()?;
         let shape = Shape {
             doubling: Doubling::AsPlaneSays,
             marks: Marks::as_loss(config.ecn),
@@ -100,7 +78,7 @@ impl Hybla {
         };
         Ok(Self {
             window: Window::load(programs, "hybla", shape)?,
-            reference_us,
+            reference_us: config.reference_us,
         })
     }
 }
@@ -148,14 +126,14 @@ impl HyblaFlow {
 
 impl Flow for HyblaFlow {
     fn on_report(&mut self, report: &Report, control: &mut Control) {
-        let reading = self.window.read(report);
+        let sample = self.window.read(report);
         // The least RTT: queues of its own would make a flow ever more eager.
-        if reading.min_rtt_us == u64::MAX {
+        if sample.min_rtt_us == u64::MAX {
             return;
         }
-        self.open(reading.min_rtt_us, control);
-        let cwnd = reading.cwnd_to_grow();
-        let rho = self.rho(reading.min_rtt_us);
+        self.open(sample.min_rtt_us, control);
+        let cwnd = sample.cwnd_to_grow();
+        let rho = self.rho(sample.min_rtt_us);
         let pace = Pace::of(((cwnd as f64 / (rho * rho)) as u64).max(1));
         self.window.pace(pace, &mut self.pace, control);
     }

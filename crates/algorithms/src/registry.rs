@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use fairwater_plane::{Algorithm, AlgorithmError, Programs};
 
-use crate::spec::{Parameter, Settings, SpecError, did_you_mean};
+use crate::parameter::{Configuration, Parameter, ParameterSpec};
+use crate::spec::{SpecError, did_you_mean, read};
 use crate::{
-    bbr, congestion_manager, constant, copa, cubic, dctcp, hybla, illinois, ledbatpp, nimbus, reno,
-    sprout, vegas, vivace,
+    Bbr3Config, BbrConfig, CongestionManagerConfig, ConstantConfig, CopaConfig, CubicConfig,
+    DctcpConfig, HyblaConfig, IllinoisConfig, LedbatPpConfig, NimbusConfig, RenoConfig,
+    SproutConfig, VegasConfig, VivaceConfig,
 };
 
 /// An algorithm that this crate has.
@@ -18,29 +20,47 @@ pub struct Entry {
     pub name: &'static str,
     /// What it is, in one line.
     pub summary: &'static str,
+    parameters: fn() -> Vec<Parameter>,
+    parse: fn(&str) -> Result<Build, SpecError>,
+}
+
+impl Entry {
+    const fn of<C: Configuration>() -> Self {
+        Self {
+            name: C::NAME,
+            summary: C::SUMMARY,
+            parameters: || C::PARAMETERS.iter().map(ParameterSpec::describe).collect(),
+            parse: |text| {
+                let config: C = read(text)?;
+                Ok(Arc::new(move |programs| config.clone().build(programs)))
+            },
+        }
+    }
+
     /// What can be set.
-    pub parameters: &'static [Parameter],
-    /// Takes the settings, noting each fault in them, and returns what builds the algorithm.
-    pub(crate) parse: fn(&mut Settings<'_>) -> Build,
+    #[must_use]
+    pub fn parameters(&self) -> Vec<Parameter> {
+        (self.parameters)()
+    }
 }
 
 /// By name.
 const ALL: &[Entry] = &[
-    bbr::v1::ENTRY,
-    bbr::v3::ENTRY,
-    congestion_manager::ENTRY,
-    constant::ENTRY,
-    copa::ENTRY,
-    cubic::ENTRY,
-    dctcp::ENTRY,
-    hybla::ENTRY,
-    illinois::ENTRY,
-    ledbatpp::ENTRY,
-    nimbus::ENTRY,
-    reno::ENTRY,
-    sprout::ENTRY,
-    vegas::ENTRY,
-    vivace::ENTRY,
+    Entry::of::<BbrConfig>(),
+    Entry::of::<Bbr3Config>(),
+    Entry::of::<CongestionManagerConfig>(),
+    Entry::of::<ConstantConfig>(),
+    Entry::of::<CopaConfig>(),
+    Entry::of::<CubicConfig>(),
+    Entry::of::<DctcpConfig>(),
+    Entry::of::<HyblaConfig>(),
+    Entry::of::<IllinoisConfig>(),
+    Entry::of::<LedbatPpConfig>(),
+    Entry::of::<NimbusConfig>(),
+    Entry::of::<RenoConfig>(),
+    Entry::of::<SproutConfig>(),
+    Entry::of::<VegasConfig>(),
+    Entry::of::<VivaceConfig>(),
 ];
 
 /// Every algorithm, by name.
@@ -52,18 +72,6 @@ pub fn all() -> &'static [Entry] {
 /// Builds an algorithm, any number of times.
 pub(crate) type Build =
     Arc<dyn Fn(&mut Programs) -> Result<Box<dyn Algorithm>, AlgorithmError> + Send + Sync>;
-
-/// What builds an algorithm with this configuration.
-pub(crate) fn builder<C, A>(
-    config: C,
-    new: fn(&mut Programs, C) -> Result<A, AlgorithmError>,
-) -> Build
-where
-    C: Clone + Send + Sync + 'static,
-    A: Algorithm + 'static,
-{
-    Arc::new(move |programs| Ok(Box::new(new(programs, config.clone())?)))
-}
 
 /// An algorithm and its parameters, checked and ready to be built.
 #[derive(Clone)]
@@ -134,11 +142,8 @@ pub fn by_spec(spec: &str) -> Result<Choice, SpecError> {
             "there is no algorithm `{name}`{hint}"
         )));
     };
-    let mut settings = Settings::parse(entry.name, settings, entry.parameters);
-    let build = (entry.parse)(&mut settings);
-    settings.finish()?;
     Ok(Choice {
         name: entry.name.into(),
-        build,
+        build: (entry.parse)(settings)?,
     })
 }

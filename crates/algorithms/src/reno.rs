@@ -2,8 +2,7 @@
 
 use fairwater_plane::{Algorithm, AlgorithmError, Control, Flow, FlowInfo, Programs, Report};
 
-use crate::registry::{Entry, builder};
-use crate::spec::{Parameter, Settings};
+use crate::parameter::{Configuration, ParameterField, ParameterSpec};
 use crate::window::{HyStart, Marks, Pace, Period, Shape, SlowStart, Window};
 
 /// How a [`Reno`] behaves.
@@ -30,30 +29,18 @@ impl Default for RenoConfig {
     }
 }
 
-/// How the algorithm is known by name.
-pub(crate) const ENTRY: Entry = Entry {
-    name: "reno",
-    summary: "NewReno (RFC 5681, RFC 6582)",
-    parameters: PARAMETERS,
-    parse: |settings| builder(RenoConfig::from_settings(settings), Reno::new),
-};
+impl Configuration for RenoConfig {
+    const NAME: &'static str = "reno";
+    const SUMMARY: &'static str = "NewReno (RFC 5681, RFC 6582)";
+    const PARAMETERS: &'static [ParameterSpec<Self>] = &[
+        ParameterSpec::slow_start(|c| ParameterField::Word(&mut c.slow_start)),
+        ParameterSpec::hystart(|c| ParameterField::Word(&mut c.hystart)),
+        ParameterSpec::ecn(|c| ParameterField::Boolean(&mut c.ecn)),
+        ParameterSpec::report(|c| ParameterField::Period(&mut c.report)),
+    ];
 
-const PARAMETERS: &[Parameter] = &[
-    Parameter::SLOW_START,
-    Parameter::hystart("off"),
-    Parameter::ECN,
-    Parameter::REPORT,
-];
-
-impl RenoConfig {
-    fn from_settings(settings: &mut Settings<'_>) -> Self {
-        let default = Self::default();
-        Self {
-            slow_start: settings.slow_start().unwrap_or(default.slow_start),
-            hystart: settings.hystart().unwrap_or(default.hystart),
-            ecn: settings.boolean("ecn").unwrap_or(default.ecn),
-            report: settings.period().unwrap_or(default.report),
-        }
+    fn build(self, programs: &mut Programs) -> Result<Box<dyn Algorithm>, AlgorithmError> {
+        Ok(Box::new(Reno::new(programs, self)?))
     }
 }
 
@@ -70,6 +57,7 @@ impl Reno {
     /// # Errors
     /// [`AlgorithmError::OutOfRange`] for a report period out of its range.
     pub fn new(programs: &mut Programs, config: RenoConfig) -> Result<Self, AlgorithmError> {
+        config.check()?;
         let shape = Shape {
             slow_start: config.slow_start,
             hystart: config.hystart,
@@ -104,10 +92,10 @@ struct RenoFlow {
 
 impl Flow for RenoFlow {
     fn on_report(&mut self, report: &Report, control: &mut Control) {
-        let reading = self.window.read(report);
-        self.window.slow_start(&reading, control);
+        let sample = self.window.read(report);
+        self.window.slow_start(&sample, control);
         // RFC 5681 §3.1 (3): one segment each time that cwnd bytes have been acknowledged.
-        let pace = Pace::of(reading.cwnd_to_grow());
+        let pace = Pace::of(sample.cwnd_to_grow());
         self.window.pace(pace, &mut self.pace, control);
     }
 }

@@ -3,59 +3,9 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use fairwater_plane::{AlgorithmError, nearest};
+use fairwater_plane::nearest;
 
-use crate::{Choice, HyStart, Period, SlowStart, by_spec};
-
-/// What the command line says of one parameter of an algorithm.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Parameter {
-    /// Its name in text.
-    pub key: &'static str,
-    /// What it may be, units included.
-    pub range: &'static str,
-    /// What it is when not set.
-    pub default: &'static str,
-    /// What it does.
-    pub meaning: &'static str,
-}
-
-impl Parameter {
-    pub(crate) const SLOW_START: Self = Self {
-        key: "slow_start",
-        range: "`program-cwnd`, `program-rate` or `plane`",
-        default: "program-cwnd",
-        meaning: "who runs slow start",
-    };
-    pub(crate) const ECN: Self = Self {
-        key: "ecn",
-        range: "`true` or `false`",
-        default: "true",
-        meaning: "whether ECN marks count as congestion",
-    };
-    pub(crate) const REPORT: Self = Self {
-        key: "report",
-        range: "`rtt`, `ack` or a duration from 10us to 10s",
-        default: "rtt",
-        meaning: "how often flows report",
-    };
-
-    pub(crate) const PROBE_RTT: Self = Self {
-        key: "probe_rtt",
-        range: "`true` or `false`",
-        default: "true",
-        meaning: "whether the flow holds back now and then to measure the RTT",
-    };
-
-    pub(crate) const fn hystart(default: &'static str) -> Self {
-        Self {
-            key: "hystart",
-            range: "`classic`, `plusplus` (or `true`, RFC 9406) or `off` (or `false`)",
-            default,
-            meaning: "what ends slow start before a loss does",
-        }
-    }
-}
+use crate::parameter::{Configuration, Conflict, Refused};
 
 /// What is wrong with an algorithm's text: every fault, one a line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -83,153 +33,60 @@ impl fmt::Display for SpecError {
     }
 }
 
-/// The `key=value` pairs of one algorithm, checked as they are taken.
-pub(crate) struct Settings<'a> {
-    parameters: &'static [Parameter],
-    pairs: Vec<(&'a str, &'a str)>,
-    faults: Vec<String>,
+/// Reads `key=value,key=value` into a configuration. Parameters of an algorithm that is itself a
+/// value, `key=cubic:report=10ms,…`, go to the end.
+pub(crate) fn read<C: Configuration>(text: &str) -> Result<C, SpecError> {
+    let (pairs, mut faults) = pairs::<C>(text);
+    let mut config = C::default();
+    for setting in C::PARAMETERS {
+        let key = setting.key;
+        let Some((_, value)) = pairs.iter().find(|(k, _)| *k == key) else {
+            continue;
+        };
+        let range = (setting.field)(&mut config).range();
+        match (setting.field)(&mut config).set(value) {
+            Ok(()) => {}
+            Err(Refused::Range) => {
+                faults.push(format!("`{key}={value}`: {key} must be {range}"));
+            }
+            Err(Refused::Faults(each)) => {
+                faults.extend(each.iter().map(|fault| format!("`{key}`: {fault}")));
+            }
+        }
+    }
+    config.settle(&|key| pairs.iter().any(|(k, _)| *k == key));
+    if faults.is_empty()
+        && let Some(Conflict { key, value, range }) = config.conflict()
+    {
+        faults.push(format!("`{key}={value}`: {key} must be {range}"));
+    }
+    if faults.is_empty() {
+        Ok(config)
+    } else {
+        Err(SpecError { faults })
+    }
 }
 
-impl<'a> Settings<'a> {
-    /// Splits `key=value,key=value`; an empty text has none. What is set to an algorithm with
-    /// parameters of its own, `key=cubic:report=10ms,…`, goes to the end.
-    pub(crate) fn parse(algorithm: &str, text: &'a str, parameters: &'static [Parameter]) -> Self {
-        let mut settings = Self {
-            parameters,
-            pairs: Vec::new(),
-            faults: Vec::new(),
+/// The pairs whose keys are known, each once, and what is wrong with the others.
+fn pairs<C: Configuration>(text: &str) -> (Vec<(&str, &str)>, Vec<String>) {
+    let (mut pairs, mut faults) = (Vec::new(), Vec::new());
+    for part in parts(text).map(str::trim).filter(|p| !p.is_empty()) {
+        let Some((key, value)) = part.split_once('=') else {
+            faults.push(format!("`{part}` is not of the form key=value"));
+            continue;
         };
-        for part in parts(text).map(str::trim).filter(|p| !p.is_empty()) {
-            let Some((key, value)) = part.split_once('=') else {
-                settings
-                    .faults
-                    .push(format!("`{part}` is not of the form key=value"));
-                continue;
-            };
-            let (key, value) = (key.trim(), value.trim());
-            if !parameters.iter().any(|p| p.key == key) {
-                let keys: Vec<_> = parameters.iter().map(|p| p.key).collect();
-                let hint = did_you_mean(key, &keys, "it has");
-                settings
-                    .faults
-                    .push(format!("{algorithm} has no parameter `{key}`{hint}"));
-            } else if settings.pairs.iter().any(|(k, _)| *k == key) {
-                settings.faults.push(format!("`{key}` is set twice"));
-            } else {
-                settings.pairs.push((key, value));
-            }
-        }
-        settings
-    }
-
-    pub(crate) fn finish(self) -> Result<(), SpecError> {
-        if self.faults.is_empty() {
-            Ok(())
+        let (key, value) = (key.trim(), value.trim());
+        if !C::PARAMETERS.iter().any(|s| s.key == key) {
+            let keys: Vec<_> = C::PARAMETERS.iter().map(|s| s.key).collect();
+            let hint = did_you_mean(key, &keys, "it has");
+            faults.push(format!("{} has no parameter `{key}`{hint}", C::NAME));
+        } else if pairs.iter().any(|(k, _)| *k == key) {
+            faults.push(format!("`{key}` is set twice"));
         } else {
-            Err(SpecError {
-                faults: self.faults,
-            })
+            pairs.push((key, value));
         }
     }
-
-    /// Notes what is wrong with values that are right each by itself.
-    pub(crate) fn refuse(&mut self, fault: String) {
-        self.faults.push(fault);
-    }
-
-    pub(crate) fn boolean(&mut self, key: &str) -> Option<bool> {
-        self.take(key, |v| match v {
-            "true" | "yes" | "on" => Some(true),
-            "false" | "no" | "off" => Some(false),
-            _ => None,
-        })
-    }
-
-    pub(crate) fn number(&mut self, key: &str, range: RangeInclusive<u64>) -> Option<u64> {
-        self.take(key, |v| v.parse().ok().filter(|n| range.contains(n)))
-    }
-
-    /// Another algorithm, with parameters of its own, but not `itself`.
-    pub(crate) fn algorithm(&mut self, key: &str, itself: &str) -> Option<Choice> {
-        let (_, value) = *self.pairs.iter().find(|(k, _)| *k == key)?;
-        // Before it is parsed, so that text cannot nest without end.
-        if value.split(':').next().map(str::trim) == Some(itself) {
-            self.faults.push(format!("`{key}`: not {itself} again"));
-            return None;
-        }
-        match by_spec(value) {
-            Ok(choice) => Some(choice),
-            Err(error) => {
-                let faults = error.faults().iter();
-                self.faults.extend(faults.map(|f| format!("`{key}`: {f}")));
-                None
-            }
-        }
-    }
-
-    /// A number with or without a fraction: `0.0625`.
-    pub(crate) fn decimal(&mut self, key: &str, range: RangeInclusive<f64>) -> Option<f64> {
-        const PLAIN: [(&str, f64); 1] = [("", 1.0)];
-        self.take(key, |v| scaled(v, &PLAIN).filter(|n| range.contains(n)))
-    }
-
-    /// A duration as text, `10us`, `5ms` or `1.5s`, in µs.
-    pub(crate) fn duration_us(&mut self, key: &str, range: RangeInclusive<u64>) -> Option<u64> {
-        self.take(key, |v| duration_us(v, &range))
-    }
-
-    /// One of these words.
-    pub(crate) fn one_of<T: Copy>(&mut self, key: &str, choices: &[(&str, T)]) -> Option<T> {
-        self.take(key, |v| {
-            choices.iter().find(|(word, _)| *word == v).map(|(_, t)| *t)
-        })
-    }
-
-    /// A rate in bits per second as text, in bytes/s.
-    pub(crate) fn rate(&mut self, key: &str, range: RangeInclusive<u64>) -> Option<u64> {
-        const UNITS: [(&str, f64); 4] = [("gbit", 1e9), ("mbit", 1e6), ("kbit", 1e3), ("bit", 1.0)];
-        self.take(key, |v| {
-            let bytes = scaled(v, &UNITS)? / 8.0;
-            Some(bytes as u64).filter(|n| range.contains(n))
-        })
-    }
-
-    pub(crate) fn slow_start(&mut self) -> Option<SlowStart> {
-        self.take("slow_start", |v| match v {
-            "plane" => Some(SlowStart::Plane),
-            "program-cwnd" => Some(SlowStart::ProgramCwnd),
-            "program-rate" => Some(SlowStart::ProgramRate),
-            _ => None,
-        })
-    }
-
-    pub(crate) fn hystart(&mut self) -> Option<HyStart> {
-        self.take("hystart", |v| match v {
-            "classic" => Some(HyStart::Classic),
-            "plusplus" | "true" => Some(HyStart::PlusPlus),
-            "off" | "false" => Some(HyStart::Off),
-            _ => None,
-        })
-    }
-
-    pub(crate) fn period(&mut self) -> Option<Period> {
-        self.take("report", |v| match v {
-            "ack" => Some(Period::Ack),
-            "rtt" => Some(Period::Rtt),
-            _ => duration_us(v, &Period::MICROS).map(Period::Micros),
-        })
-    }
-
-    fn take<T>(&mut self, key: &str, parse: impl FnOnce(&str) -> Option<T>) -> Option<T> {
-        let (_, value) = *self.pairs.iter().find(|(k, _)| *k == key)?;
-        let parsed = parse(value);
-        if parsed.is_none() {
-            let range = range_of(self.parameters, key);
-            self.faults
-                .push(format!("`{key}={value}`: {key} must be {range}"));
-        }
-        parsed
-    }
+    (pairs, faults)
 }
 
 /// What commas separate, up to the first part with a colon in it, which takes the rest.
@@ -244,7 +101,7 @@ fn parts(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// A duration within the range, µs.
-fn duration_us(text: &str, range: &RangeInclusive<u64>) -> Option<u64> {
+pub(crate) fn duration_us(text: &str, range: &RangeInclusive<u64>) -> Option<u64> {
     const UNITS: [(&str, f64); 3] = [("us", 1.0), ("ms", 1e3), ("s", 1e6)];
     scaled(text, &UNITS)
         .filter(|us| (*range.start() as f64..=*range.end() as f64).contains(us))
@@ -252,7 +109,7 @@ fn duration_us(text: &str, range: &RangeInclusive<u64>) -> Option<u64> {
 }
 
 /// A number with one of these units behind it; no other number has a meaning.
-fn scaled(text: &str, units: &[(&str, f64)]) -> Option<f64> {
+pub(crate) fn scaled(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     let (number, factor) = units
         .iter()
         .find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, *factor)))?;
@@ -260,32 +117,6 @@ fn scaled(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     plain
         .then(|| number.parse::<f64>().ok())?
         .map(|n| n * factor)
-}
-
-/// The parameter's range, in words.
-fn range_of(parameters: &[Parameter], key: &str) -> &'static str {
-    let found = parameters.iter().find(|p| p.key == key);
-    found.map_or("", |p| p.range)
-}
-
-/// Refuses a value of a configuration that text could not have given; `unit` is the value's, with a
-/// space before it.
-pub(crate) fn within<T: PartialOrd + fmt::Display>(
-    parameters: &[Parameter],
-    key: &'static str,
-    range: &RangeInclusive<T>,
-    value: T,
-    unit: &str,
-) -> Result<(), AlgorithmError> {
-    if range.contains(&value) {
-        return Ok(());
-    }
-    let value = format!("{value}{unit}");
-    Err(AlgorithmError::out_of_range(
-        key,
-        value,
-        range_of(parameters, key),
-    ))
 }
 
 /// `; did you mean …?`, else what there is, for the end of a message.

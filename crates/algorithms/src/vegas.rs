@@ -7,8 +7,7 @@
 
 use fairwater_plane::{Algorithm, AlgorithmError, Control, Flow, FlowInfo, Programs};
 
-use crate::registry::{Entry, builder};
-use crate::spec::{Parameter, Settings};
+use crate::parameter::{Configuration, Conflict, ParameterField, ParameterSpec};
 use crate::window::{Autonomous, Avoidance, Doubling, Marks, Period, Shape, Window};
 
 /// How a [`Vegas`] behaves. α, β and γ are from 0.5 to 1000 segments, α at most β.
@@ -39,85 +38,48 @@ impl Default for VegasConfig {
     }
 }
 
-/// How the algorithm is known by name.
-pub(crate) const ENTRY: Entry = Entry {
-    name: "vegas",
-    summary: "Vegas (Brakmo and Peterson): a few segments in the queue",
-    parameters: PARAMETERS,
-    parse: |settings| builder(VegasConfig::from_settings(settings), Vegas::new),
-};
+impl Configuration for VegasConfig {
+    const NAME: &'static str = "vegas";
+    const SUMMARY: &'static str = "Vegas (Brakmo and Peterson): a few segments in the queue";
+    const PARAMETERS: &'static [ParameterSpec<Self>] = &[
+        ParameterSpec::new(
+            "alpha",
+            "cwnd grows when fewer segments than this wait in the queue; at most `beta`",
+            |c| {
+                ParameterField::Decimal(&mut c.alpha_segments, 0.5..=1000.0, "a number of segments")
+            },
+        ),
+        ParameterSpec::new(
+            "beta",
+            "cwnd shrinks when more segments than this wait in the queue",
+            |c| ParameterField::Decimal(&mut c.beta_segments, 0.5..=1000.0, "a number of segments"),
+        ),
+        ParameterSpec::new(
+            "gamma",
+            "slow start ends when more segments than this wait in the queue",
+            |c| {
+                ParameterField::Decimal(&mut c.gamma_segments, 0.5..=1000.0, "a number of segments")
+            },
+        ),
+        ParameterSpec::ecn(|c| ParameterField::Boolean(&mut c.ecn)),
+        ParameterSpec::report(|c| ParameterField::Period(&mut c.report)),
+    ];
 
-const RANGE: &str = "a number of segments from 0.5 to 1000";
+    fn build(self, programs: &mut Programs) -> Result<Box<dyn Algorithm>, AlgorithmError> {
+        Ok(Box::new(Vegas::new(programs, self)?))
+    }
 
-const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        key: "alpha",
-        range: RANGE,
-        default: "2",
-        meaning: "with fewer segments in the queue the window grows; at most beta",
-    },
-    Parameter {
-        key: "beta",
-        range: RANGE,
-        default: "4",
-        meaning: "with more segments in the queue the window shrinks",
-    },
-    Parameter {
-        key: "gamma",
-        range: RANGE,
-        default: "1",
-        meaning: "more segments than this in the queue end slow start",
-    },
-    Parameter::ECN,
-    Parameter::REPORT,
-];
-
-impl VegasConfig {
-    const SEGMENTS: std::ops::RangeInclusive<f64> = 0.5..=1000.0;
-
-    fn from_settings(settings: &mut Settings<'_>) -> Self {
-        let default = Self::default();
-        let mut segments = |key, default| {
-            let said = settings.decimal(key, Self::SEGMENTS);
-            said.unwrap_or(default)
-        };
-        let alpha_segments = segments("alpha", default.alpha_segments);
-        let beta_segments = segments("beta", default.beta_segments.max(alpha_segments));
-        let gamma_segments = segments("gamma", default.gamma_segments);
-        if alpha_segments > beta_segments {
-            settings.refuse(format!(
-                "`beta={beta_segments}`: beta must be at least alpha, which is {alpha_segments}"
-            ));
+    fn settle(&mut self, given: &dyn Fn(&str) -> bool) {
+        if !given("beta") {
+            self.beta_segments = self.beta_segments.max(self.alpha_segments);
         }
-        Self {
-            alpha_segments,
-            beta_segments,
-            gamma_segments,
-            ecn: settings.boolean("ecn").unwrap_or(default.ecn),
-            report: settings.period().unwrap_or(default.report),
+        if !given("alpha") {
+            self.alpha_segments = self.alpha_segments.min(self.beta_segments);
         }
     }
 
-    fn check(&self) -> Result<(), AlgorithmError> {
-        let found = [
-            ("alpha", self.alpha_segments, Self::SEGMENTS),
-            (
-                "beta",
-                self.beta_segments,
-                self.alpha_segments..=*Self::SEGMENTS.end(),
-            ),
-            ("gamma", self.gamma_segments, Self::SEGMENTS),
-        ]
-        .into_iter()
-        .find(|(_, value, range)| !range.contains(value));
-        match found {
-            Some((parameter, value, range)) => Err(AlgorithmError::out_of_range(
-                parameter,
-                value,
-                format!("from {} to {} segments", range.start(), range.end()),
-            )),
-            None => Ok(()),
-        }
+    fn conflict(&self) -> Option<Conflict> {
+        Conflict::of_order(("alpha", self.alpha_segments), ("beta", self.beta_segments))
     }
 }
 

@@ -142,7 +142,7 @@ int main(int argc, char **argv) {
     check("fw_flow_status", fw_flow_status(dp, flow, &state));
     printf("delivered %u bytes, lost %u packets, cwnd %llu bytes, under %s\n",
            s.delivered * PAYLOAD, s.lost, (unsigned long long)state.cwnd,
-           state.governor == FW_GOVERNOR_PROGRAM ? "the plane's program" : "the fallback");
+           state.controller == FW_CONTROLLER_PROGRAM ? "the plane's program" : "the fallback");
     check("fw_flow_close", fw_flow_close(dp, flow)); /* (6) Say what ends. */
     check("fw_datapath_free", fw_datapath_free(dp));
     return close(s.fd);

@@ -94,6 +94,9 @@ typedef enum fw_error {
   FW_ERROR_IO = -8,
   // A defect of this library. The datapath does nothing any more but to be freed.
   FW_ERROR_INTERNAL = -9,
+  // The plane takes no more datapaths (`fairwater serve --max-peers`). It is asked again by
+  // fw_datapath_service, and flows run under the fallback meanwhile.
+  FW_ERROR_PLANE_FULL = -10,
 } fw_error;
 
 // How much a line of the log matters.
@@ -131,19 +134,19 @@ typedef enum fw_dialect {
   FW_DIALECT_CCP = 1,
 } fw_dialect;
 
-// What governs a flow. All but a program of the plane's is Reno, within this library.
-typedef enum fw_governor {
+// What controls a flow: a program of the plane, or the fallback, which is Reno within this library.
+typedef enum fw_controller {
   // The fallback, until the plane has chosen a program.
-  FW_GOVERNOR_WAITING = 0,
+  FW_CONTROLLER_WAITING = 0,
   // A program of the plane's.
-  FW_GOVERNOR_PROGRAM = 1,
+  FW_CONTROLLER_PROGRAM = 1,
   // The fallback, while the plane is silent.
-  FW_GOVERNOR_SILENT = 2,
+  FW_CONTROLLER_SILENT = 2,
   // The fallback for good: the program or the plane set a window of 0 or an absurd rate.
-  FW_GOVERNOR_FAULTED = 3,
+  FW_CONTROLLER_FAULTED = 3,
   // The fallback for good: the plane gave the flow up.
-  FW_GOVERNOR_WITHDRAWN = 4,
-} fw_governor;
+  FW_CONTROLLER_WITHDRAWN = 4,
+} fw_controller;
 
 // A datapath: some flows of one transport, and the way to their plane.
 //
@@ -161,7 +164,7 @@ typedef struct fw_callbacks {
   // it. Not NULL.
   void (*set_cwnd)(void *flow_user_data, uint64_t bytes);
   // Pace the flow at this rate, bytes per second, at most 2^40; 0 is no rate: the window alone
-  // governs. Called as set_cwnd is. NULL for a transport that does not pace.
+  // limits. Called as set_cwnd is. NULL for a transport that does not pace.
   void (*set_rate)(void *flow_user_data, uint64_t bytes_per_second);
   // Send one packet of `len` bytes to the plane; returns 0 when it was taken, anything else
   // when it was not and is dropped. Used after fw_datapath_attach only, and not NULL then.
@@ -228,7 +231,7 @@ typedef struct fw_address {
   uint8_t ip[16];
 } fw_address;
 
-// What is known of a flow when it starts. Set `size` to sizeof(fw_flow_info).
+// Description of a flow that starts. Set `size` to sizeof(fw_flow_info).
 typedef struct fw_flow_info {
   // sizeof(fw_flow_info).
   size_t size;
@@ -246,8 +249,7 @@ typedef struct fw_flow_info {
   uint64_t srtt_us;
   // The time on the transport's clock, microseconds.
   uint64_t now_us;
-  // What the transport or its application tells flows apart by, for algorithms that control
-  // flows together; 0 is none.
+  // Tag of the transport or its application, for algorithms that control flows together; 0 is none.
   uint32_t tag;
 } fw_flow_info;
 
@@ -294,7 +296,7 @@ typedef struct fw_signals {
   uint64_t was_timeout;
 } fw_signals;
 
-// How a flow stands. Set `size` to sizeof(fw_flow_state) before the call.
+// The live state of a flow. Set `size` to sizeof(fw_flow_state) before the call.
 typedef struct fw_flow_state {
   // sizeof(fw_flow_state).
   size_t size;
@@ -302,8 +304,8 @@ typedef struct fw_flow_state {
   uint64_t cwnd;
   // The pacing rate in force, bytes per second; 0 is none.
   uint64_t rate;
-  // An fw_governor.
-  uint32_t governor;
+  // An fw_controller.
+  uint32_t controller;
   // The number of the program that runs; 0 for none.
   uint32_t program;
 } fw_flow_state;
@@ -362,8 +364,9 @@ uint64_t fw_datapath_next_timeout(struct fw_datapath *datapath);
 // does not block, but for making FW_LINK_SHARED_MEMORY: a plane then has 10 ms to answer. What the
 // plane asks for is applied at each flow's next fw_flow_ack.
 //
-// FW_ERROR_STATE before fw_datapath_connect or fw_datapath_attach. That the plane is gone is not
-// an error.
+// FW_ERROR_PLANE_FULL for as long as the plane takes no more datapaths: the call has done all else,
+// and asks the plane again from time to time. FW_ERROR_STATE before fw_datapath_connect or
+// fw_datapath_attach. That the plane is gone is not an error.
 enum fw_error fw_datapath_service(struct fw_datapath *datapath, uint64_t now_us);
 
 // Takes in one packet of the plane's, after fw_datapath_attach. What is wrong with it is
@@ -396,7 +399,7 @@ enum fw_error fw_flow_start(struct fw_datapath *datapath,
                             void *user_data,
                             fw_flow *out);
 
-// Tells of one ACK, or of a retransmission timeout: runs the flow's program, or the fallback.
+// Processes one ACK, or a retransmission timeout: runs the flow's program, or the fallback.
 // set_cwnd and set_rate are called from here when the window or the rate changed, and reports
 // leave for the plane from here. To call it once for several ACKs taken together is allowed.
 //
@@ -405,12 +408,12 @@ enum fw_error fw_flow_ack(struct fw_datapath *datapath,
                           fw_flow flow,
                           const struct fw_signals *signals);
 
-// Fills `out` with how a flow stands.
+// Writes the live state of a flow to `out`.
 //
 // FW_ERROR_ARGUMENT, FW_ERROR_SIZE, FW_ERROR_UNKNOWN_FLOW.
 enum fw_error fw_flow_status(struct fw_datapath *datapath, fw_flow flow, struct fw_flow_state *out);
 
-// Tells what the transport enforces, when anything but set_cwnd and set_rate has changed it: a
+// Sets the window and rate that the transport enforces, when it has changed them by itself: a
 // restart after idle, for instance, or a limit of its own. `cwnd` in bytes, at least 1; `rate` in
 // bytes per second, 0 for none. Programs see it from the next fw_flow_ack on.
 //
@@ -420,11 +423,12 @@ enum fw_error fw_flow_set_controls(struct fw_datapath *datapath,
                                    uint64_t cwnd,
                                    uint64_t rate);
 
-// Ends a flow and tells the plane. Its value is a flow no more, and its callbacks are not called
-// again.
+// Ends a flow and announces that to the plane. The value is no longer valid, and the flow's callbacks
+// are not called again.
 //
 // FW_ERROR_ARGUMENT, FW_ERROR_UNKNOWN_FLOW.
-enum fw_error fw_flow_close(struct fw_datapath *datapath, fw_flow flow);
+enum fw_error fw_flow_close(struct fw_datapath *datapath,
+                            fw_flow flow);
 
 #ifdef __cplusplus
 }  // extern "C"

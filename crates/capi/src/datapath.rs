@@ -159,8 +159,9 @@ pub unsafe extern "C" fn fw_datapath_next_timeout(datapath: *mut fw_datapath) ->
 /// does not block, but for making FW_LINK_SHARED_MEMORY: a plane then has 10 ms to answer. What the
 /// plane asks for is applied at each flow's next fw_flow_ack.
 ///
-/// FW_ERROR_STATE before fw_datapath_connect or fw_datapath_attach. That the plane is gone is not
-/// an error.
+/// FW_ERROR_PLANE_FULL for as long as the plane takes no more datapaths: the call has done all else,
+/// and asks the plane again from time to time. FW_ERROR_STATE before fw_datapath_connect or
+/// fw_datapath_attach. That the plane is gone is not an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fw_datapath_service(datapath: *mut fw_datapath, now_us: u64) -> fw_error {
     // SAFETY: the caller's promise.

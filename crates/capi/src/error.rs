@@ -32,11 +32,14 @@ pub enum fw_error {
     FW_ERROR_IO = -8,
     /// A defect of this library. The datapath does nothing any more but to be freed.
     FW_ERROR_INTERNAL = -9,
+    /// The plane takes no more datapaths (`fairwater serve --max-peers`). It is asked again by
+    /// fw_datapath_service, and flows run under the fallback meanwhile.
+    FW_ERROR_PLANE_FULL = -10,
 }
 
 use fw_error::*;
 
-const ALL: [fw_error; 10] = [
+const ALL: [fw_error; 11] = [
     FW_OK,
     FW_ERROR_ARGUMENT,
     FW_ERROR_SIZE,
@@ -47,6 +50,7 @@ const ALL: [fw_error; 10] = [
     FW_ERROR_NO_PLANE,
     FW_ERROR_IO,
     FW_ERROR_INTERNAL,
+    FW_ERROR_PLANE_FULL,
 ];
 
 /// The meaning of a code in one English clause; never NULL, never to be freed.
@@ -68,5 +72,6 @@ const fn meaning(code: fw_error) -> &'static CStr {
         FW_ERROR_NO_PLANE => c"no plane answers at the path",
         FW_ERROR_IO => c"the operating system refused",
         FW_ERROR_INTERNAL => c"a defect of libfairwater",
+        FW_ERROR_PLANE_FULL => c"the plane takes no more datapaths (fairwater serve --max-peers)",
     }
 }

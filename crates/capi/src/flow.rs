@@ -16,7 +16,7 @@ use crate::{fw_address, fw_error, fw_signals};
 /// rather than another flow's business.
 pub type fw_flow = u64;
 
-/// What is known of a flow when it starts. Set `size` to sizeof(fw_flow_info).
+/// Description of a flow that starts. Set `size` to sizeof(fw_flow_info).
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct fw_flow_info {
@@ -36,8 +36,7 @@ pub struct fw_flow_info {
     pub srtt_us: u64,
     /// The time on the transport's clock, microseconds.
     pub now_us: u64,
-    /// What the transport or its application tells flows apart by, for algorithms that control
-    /// flows together; 0 is none.
+    /// Tag of the transport or its application, for algorithms that control flows together; 0 is none.
     pub tag: u32,
 }
 
@@ -46,23 +45,23 @@ unsafe impl Versioned for fw_flow_info {
     const FIRST: usize = offset_of!(Self, tag);
 }
 
-/// What governs a flow. All but a program of the plane's is Reno, within this library.
+/// What controls a flow: a program of the plane, or the fallback, which is Reno within this library.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum fw_governor {
+pub enum fw_controller {
     /// The fallback, until the plane has chosen a program.
-    FW_GOVERNOR_WAITING = 0,
+    FW_CONTROLLER_WAITING = 0,
     /// A program of the plane's.
-    FW_GOVERNOR_PROGRAM = 1,
+    FW_CONTROLLER_PROGRAM = 1,
     /// The fallback, while the plane is silent.
-    FW_GOVERNOR_SILENT = 2,
+    FW_CONTROLLER_SILENT = 2,
     /// The fallback for good: the program or the plane set a window of 0 or an absurd rate.
-    FW_GOVERNOR_FAULTED = 3,
+    FW_CONTROLLER_FAULTED = 3,
     /// The fallback for good: the plane gave the flow up.
-    FW_GOVERNOR_WITHDRAWN = 4,
+    FW_CONTROLLER_WITHDRAWN = 4,
 }
 
-/// How a flow stands. Set `size` to sizeof(fw_flow_state) before the call.
+/// The live state of a flow. Set `size` to sizeof(fw_flow_state) before the call.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct fw_flow_state {
@@ -72,8 +71,8 @@ pub struct fw_flow_state {
     pub cwnd: u64,
     /// The pacing rate in force, bytes per second; 0 is none.
     pub rate: u64,
-    /// An fw_governor.
-    pub governor: u32,
+    /// An fw_controller.
+    pub controller: u32,
     /// The number of the program that runs; 0 for none.
     pub program: u32,
 }
@@ -147,7 +146,7 @@ pub unsafe extern "C" fn fw_flow_start(
     }
 }
 
-/// Tells of one ACK, or of a retransmission timeout: runs the flow's program, or the fallback.
+/// Processes one ACK, or a retransmission timeout: runs the flow's program, or the fallback.
 /// set_cwnd and set_rate are called from here when the window or the rate changed, and reports
 /// leave for the plane from here. To call it once for several ACKs taken together is allowed.
 ///
@@ -167,7 +166,7 @@ pub unsafe extern "C" fn fw_flow_ack(
     }
 }
 
-/// Fills `out` with how a flow stands.
+/// Writes the live state of a flow to `out`.
 ///
 /// FW_ERROR_ARGUMENT, FW_ERROR_SIZE, FW_ERROR_UNKNOWN_FLOW.
 #[unsafe(no_mangle)]
@@ -185,7 +184,7 @@ pub unsafe extern "C" fn fw_flow_status(
     }
 }
 
-/// Tells what the transport enforces, when anything but set_cwnd and set_rate has changed it: a
+/// Sets the window and rate that the transport enforces, when it has changed them by itself: a
 /// restart after idle, for instance, or a limit of its own. `cwnd` in bytes, at least 1; `rate` in
 /// bytes per second, 0 for none. Programs see it from the next fw_flow_ack on.
 ///
@@ -206,8 +205,8 @@ pub unsafe extern "C" fn fw_flow_set_controls(
     }
 }
 
-/// Ends a flow and tells the plane. Its value is a flow no more, and its callbacks are not called
-/// again.
+/// Ends a flow and announces that to the plane. The value is no longer valid, and the flow's callbacks
+/// are not called again.
 ///
 /// FW_ERROR_ARGUMENT, FW_ERROR_UNKNOWN_FLOW.
 #[unsafe(no_mangle)]

@@ -17,7 +17,7 @@ mod datapath;
 mod error;
 mod flow;
 mod handle;
-mod joined;
+mod library_link;
 mod options;
 mod session;
 mod signals;

@@ -60,7 +60,7 @@ pub struct fw_callbacks {
     /// it. Not NULL.
     pub set_cwnd: Option<unsafe extern "C" fn(flow_user_data: *mut c_void, bytes: u64)>,
     /// Pace the flow at this rate, bytes per second, at most 2^40; 0 is no rate: the window alone
-    /// governs. Called as set_cwnd is. NULL for a transport that does not pace.
+    /// limits. Called as set_cwnd is. NULL for a transport that does not pace.
     pub set_rate: Option<unsafe extern "C" fn(flow_user_data: *mut c_void, bytes_per_second: u64)>,
     /// Send one packet of `len` bytes to the plane; returns 0 when it was taken, anything else
     /// when it was not and is dropped. Used after fw_datapath_attach only, and not NULL then.

@@ -1,5 +1,5 @@
-//! One datapath as a transport in C uses it: the flows' user data, the callbacks, and the way of
-//! packets to and from the plane.
+//! One datapath as a transport in C uses it: the flows' user data, the callbacks, and the link to the
+//! plane.
 
 use core::ffi::{c_int, c_void};
 use core::ptr;
@@ -13,11 +13,11 @@ use fairwater_proto::{Dialect, FlowId, FlowInfo};
 
 use crate::datapath::fw_statistics;
 use crate::error::fw_error::{
-    self, FW_ERROR_ARGUMENT, FW_ERROR_FULL, FW_ERROR_IO, FW_ERROR_NO_PLANE, FW_ERROR_STATE,
-    FW_ERROR_UNKNOWN_FLOW,
+    self, FW_ERROR_ARGUMENT, FW_ERROR_FULL, FW_ERROR_IO, FW_ERROR_NO_PLANE, FW_ERROR_PLANE_FULL,
+    FW_ERROR_STATE, FW_ERROR_UNKNOWN_FLOW,
 };
-use crate::flow::{fw_flow_state, fw_governor};
-use crate::joined::Joined;
+use crate::flow::{fw_controller, fw_flow_state};
+use crate::library_link::LibraryLink;
 use crate::options::{fw_backend, fw_callbacks, fw_link, fw_log_level, fw_options};
 use crate::signals::signal_set;
 
@@ -29,36 +29,36 @@ const MAX_PATH: usize = 107;
 
 #[derive(Debug)]
 pub(crate) struct Session {
-    way: Way,
+    link: PlaneLink,
     callbacks: fw_callbacks,
     user_data: *mut c_void,
     /// By slot.
-    tenants: Vec<Tenant>,
+    flows: Vec<TransportFlow>,
 }
 
-/// The way to the plane.
+/// The link to the plane.
 #[derive(Debug)]
-enum Way {
+enum PlaneLink {
     /// Not chosen yet.
     None(Box<Config>),
     /// The transport carries packets.
     Transport(Box<Datapath>, PeerId, Send),
     /// A link of the library's does.
-    Link(Box<Joined>),
+    Link(Box<LibraryLink>),
 }
 
 type Send = unsafe extern "C" fn(*mut c_void, *const c_void, usize) -> c_int;
 
-/// What is kept for a flow beside the datapath's own state.
+/// What the C interface keeps of a flow, besides the datapath's own state.
 #[derive(Debug, Clone, Copy)]
-struct Tenant {
+struct TransportFlow {
     user_data: *mut c_void,
-    /// What the transport was last told, bytes and bytes/s.
+    /// Window and rate that the transport was last given, bytes and bytes/s.
     cwnd: u64,
     rate: u64,
 }
 
-impl Tenant {
+impl TransportFlow {
     const VACANT: Self = Self {
         user_data: ptr::null_mut(),
         cwnd: 0,
@@ -91,10 +91,10 @@ impl Session {
             return Err(FW_ERROR_ARGUMENT);
         }
         Ok(Self {
-            way: Way::None(Box::new(config)),
+            link: PlaneLink::None(Box::new(config)),
             callbacks: options.callbacks,
             user_data: options.user_data,
-            tenants: Vec::new(),
+            flows: Vec::new(),
         })
     }
 
@@ -103,12 +103,12 @@ impl Session {
         let Some(send) = self.callbacks.send else {
             return Err(FW_ERROR_ARGUMENT);
         };
-        let Way::None(config) = &mut self.way else {
+        let PlaneLink::None(config) = &mut self.link else {
             return Err(FW_ERROR_STATE);
         };
         let mut datapath = Datapath::new(core::mem::take(config));
         let plane = datapath.add_peer(dialect, now_us);
-        self.way = Way::Transport(Box::new(datapath), plane, send);
+        self.link = PlaneLink::Transport(Box::new(datapath), plane, send);
         self.transmit(now_us);
         Ok(())
     }
@@ -123,15 +123,15 @@ impl Session {
         if path.is_empty() || path.len() > MAX_PATH {
             return Err(FW_ERROR_ARGUMENT);
         }
-        let Way::None(config) = &mut self.way else {
+        let PlaneLink::None(config) = &mut self.link else {
             return Err(FW_ERROR_STATE);
         };
-        let joined = Joined::new(link, path, config, now_us).map_err(|_| FW_ERROR_IO)?;
-        self.way = Way::Link(Box::new(joined));
+        let library_link = LibraryLink::new(link, path, config, now_us).map_err(|_| FW_ERROR_IO)?;
+        self.link = PlaneLink::Link(Box::new(library_link));
         self.service(now_us)?;
-        match &self.way {
-            Way::Link(joined) if !joined.is_connected() => {
-                self.log(fw_log_level::FW_LOG_WARNING, &joined.to_string());
+        match &self.link {
+            PlaneLink::Link(library_link) if !library_link.is_connected() => {
+                self.log(fw_log_level::FW_LOG_WARNING, &library_link.to_string());
                 Err(FW_ERROR_NO_PLANE)
             }
             _ => Ok(()),
@@ -139,18 +139,18 @@ impl Session {
     }
 
     fn datapath(&self) -> Option<&Datapath> {
-        match &self.way {
-            Way::None(_) => None,
-            Way::Transport(datapath, ..) => Some(datapath),
-            Way::Link(joined) => Some(joined.datapath()),
+        match &self.link {
+            PlaneLink::None(_) => None,
+            PlaneLink::Transport(datapath, ..) => Some(datapath),
+            PlaneLink::Link(library_link) => Some(library_link.datapath()),
         }
     }
 
     fn datapath_mut(&mut self) -> Option<&mut Datapath> {
-        match &mut self.way {
-            Way::None(_) => None,
-            Way::Transport(datapath, ..) => Some(datapath),
-            Way::Link(joined) => Some(joined.datapath_mut()),
+        match &mut self.link {
+            PlaneLink::None(_) => None,
+            PlaneLink::Transport(datapath, ..) => Some(datapath),
+            PlaneLink::Link(library_link) => Some(library_link.datapath_mut()),
         }
     }
 
@@ -160,20 +160,20 @@ impl Session {
         info: &FlowInfo,
         user_data: *mut c_void,
     ) -> Result<FlowId, fw_error> {
-        let started = match &mut self.way {
-            Way::None(_) => return Err(FW_ERROR_STATE),
-            Way::Transport(datapath, plane, _) => datapath.start(*plane, algorithm, info),
-            Way::Link(joined) => joined.start(algorithm, info),
+        let started = match &mut self.link {
+            PlaneLink::None(_) => return Err(FW_ERROR_STATE),
+            PlaneLink::Transport(datapath, plane, _) => datapath.start(*plane, algorithm, info),
+            PlaneLink::Link(library_link) => library_link.start(algorithm, info),
         };
         let flow = started.map_err(|error| match error {
             StartError::Full(_) => FW_ERROR_FULL,
             _ => FW_ERROR_ARGUMENT,
         })?;
         let slot = flow.slot as usize;
-        if slot >= self.tenants.len() {
-            self.tenants.resize(slot + 1, Tenant::VACANT);
+        if slot >= self.flows.len() {
+            self.flows.resize(slot + 1, TransportFlow::VACANT);
         }
-        self.tenants[slot] = Tenant {
+        self.flows[slot] = TransportFlow {
             user_data,
             cwnd: info.cwnd,
             rate: 0,
@@ -190,10 +190,11 @@ impl Session {
         let datapath = self.datapath_mut().ok_or(FW_ERROR_UNKNOWN_FLOW)?;
         let invoked = datapath.invoke(flow, signals);
         let changed = invoked.map_err(|_| FW_ERROR_UNKNOWN_FLOW)?;
-        if let (Some(controls), Some(tenant)) = (changed, self.tenants.get_mut(flow.slot as usize))
+        if let (Some(controls), Some(flow_record)) =
+            (changed, self.flows.get_mut(flow.slot as usize))
         {
-            let before = *tenant;
-            (tenant.cwnd, tenant.rate) = (controls.cwnd, controls.rate);
+            let before = *flow_record;
+            (flow_record.cwnd, flow_record.rate) = (controls.cwnd, controls.rate);
             if let (true, Some(set)) = (controls.cwnd != before.cwnd, self.callbacks.set_cwnd) {
                 // SAFETY: the transport's own callback, with the pointer that it gave for this.
                 unsafe { set(before.user_data, controls.cwnd) };
@@ -210,18 +211,18 @@ impl Session {
     pub(crate) fn state(&self, flow: FlowId) -> Result<fw_flow_state, fw_error> {
         let view = self.datapath().and_then(|datapath| datapath.flow(flow));
         let view = view.ok_or(FW_ERROR_UNKNOWN_FLOW)?;
-        let governor = match view.state {
-            FlowState::Waiting => fw_governor::FW_GOVERNOR_WAITING,
-            FlowState::Running => fw_governor::FW_GOVERNOR_PROGRAM,
-            FlowState::Silent => fw_governor::FW_GOVERNOR_SILENT,
-            FlowState::Faulted(_) => fw_governor::FW_GOVERNOR_FAULTED,
-            FlowState::Withdrawn | FlowState::Orphaned => fw_governor::FW_GOVERNOR_WITHDRAWN,
+        let controller = match view.state {
+            FlowState::Waiting => fw_controller::FW_CONTROLLER_WAITING,
+            FlowState::Running => fw_controller::FW_CONTROLLER_PROGRAM,
+            FlowState::Silent => fw_controller::FW_CONTROLLER_SILENT,
+            FlowState::Faulted(_) => fw_controller::FW_CONTROLLER_FAULTED,
+            FlowState::Withdrawn | FlowState::Orphaned => fw_controller::FW_CONTROLLER_WITHDRAWN,
         };
         Ok(fw_flow_state {
             size: size_of::<fw_flow_state>(),
             cwnd: view.controls.cwnd,
             rate: view.controls.rate,
-            governor: governor as u32,
+            controller: controller as u32,
             program: view.program.unwrap_or(0),
         })
     }
@@ -237,8 +238,8 @@ impl Session {
             ControlsError::UnknownFlow(_) => FW_ERROR_UNKNOWN_FLOW,
             ControlsError::OutOfRange => FW_ERROR_ARGUMENT,
         })?;
-        if let Some(tenant) = self.tenants.get_mut(flow.slot as usize) {
-            (tenant.cwnd, tenant.rate) = (controls.cwnd, controls.rate);
+        if let Some(flow_record) = self.flows.get_mut(flow.slot as usize) {
+            (flow_record.cwnd, flow_record.rate) = (controls.cwnd, controls.rate);
         }
         Ok(())
     }
@@ -247,8 +248,8 @@ impl Session {
         let datapath = self.datapath_mut().ok_or(FW_ERROR_UNKNOWN_FLOW)?;
         let closed = datapath.close(flow);
         closed.map_err(|_| FW_ERROR_UNKNOWN_FLOW)?;
-        if let Some(tenant) = self.tenants.get_mut(flow.slot as usize) {
-            *tenant = Tenant::VACANT;
+        if let Some(flow_record) = self.flows.get_mut(flow.slot as usize) {
+            *flow_record = TransportFlow::VACANT;
         }
         // The time says no more than when a link that is lost may be tried again: at once.
         self.transmit(0);
@@ -256,7 +257,7 @@ impl Session {
     }
 
     pub(crate) fn receive(&mut self, packet: &[u8], now_us: u64) -> Result<(), fw_error> {
-        let Way::Transport(datapath, plane, _) = &mut self.way else {
+        let PlaneLink::Transport(datapath, plane, _) = &mut self.link else {
             return Err(FW_ERROR_STATE);
         };
         datapath.on_message(*plane, packet, now_us);
@@ -265,33 +266,36 @@ impl Session {
     }
 
     pub(crate) fn fd(&self) -> c_int {
-        match &self.way {
-            Way::Link(joined) => joined.fd(),
-            Way::None(_) | Way::Transport(..) => -1,
+        match &self.link {
+            PlaneLink::Link(library_link) => library_link.fd(),
+            PlaneLink::None(_) | PlaneLink::Transport(..) => -1,
         }
     }
 
     pub(crate) fn next_timeout(&self) -> u64 {
-        let next = match &self.way {
-            Way::None(_) => None,
-            Way::Transport(datapath, ..) => datapath.next_timeout(),
-            Way::Link(joined) => joined.next_timeout(),
+        let next = match &self.link {
+            PlaneLink::None(_) => None,
+            PlaneLink::Transport(datapath, ..) => datapath.next_timeout(),
+            PlaneLink::Link(library_link) => library_link.next_timeout(),
         };
         next.unwrap_or(u64::MAX)
     }
 
     pub(crate) fn service(&mut self, now_us: u64) -> Result<(), fw_error> {
-        let changed = match &mut self.way {
-            Way::None(_) => return Err(FW_ERROR_STATE),
-            Way::Transport(datapath, ..) => {
+        let changed = match &mut self.link {
+            PlaneLink::None(_) => return Err(FW_ERROR_STATE),
+            PlaneLink::Transport(datapath, ..) => {
                 datapath.tick(now_us);
                 false
             }
-            Way::Link(joined) => joined.service(now_us),
+            PlaneLink::Link(library_link) => library_link.service(now_us),
         };
         self.log_change(changed);
         self.transmit(now_us);
-        Ok(())
+        match &self.link {
+            PlaneLink::Link(library_link) if library_link.is_refused() => Err(FW_ERROR_PLANE_FULL),
+            _ => Ok(()),
+        }
     }
 
     pub(crate) fn statistics(&self) -> fw_statistics {
@@ -311,9 +315,9 @@ impl Session {
 
     /// Sends what the datapath has for the plane, as far as there is room.
     fn transmit(&mut self, now_us: u64) {
-        let changed = match &mut self.way {
-            Way::None(_) => false,
-            Way::Transport(datapath, _, send) => {
+        let changed = match &mut self.link {
+            PlaneLink::None(_) => false,
+            PlaneLink::Transport(datapath, _, send) => {
                 while let Some((_, packet)) = datapath.poll_transmit(MAX_PACKET) {
                     // SAFETY: the transport's own callback, with the pointer that it gave for
                     // this. What it does not take is dropped.
@@ -321,14 +325,14 @@ impl Session {
                 }
                 false
             }
-            Way::Link(joined) => joined.flush(now_us),
+            PlaneLink::Link(library_link) => library_link.flush(now_us),
         };
         self.log_change(changed);
     }
 
     fn log_change(&self, changed: bool) {
-        if let (true, Way::Link(joined)) = (changed, &self.way) {
-            self.log(fw_log_level::FW_LOG_INFO, &joined.to_string());
+        if let (true, PlaneLink::Link(library_link)) = (changed, &self.link) {
+            self.log(fw_log_level::FW_LOG_INFO, &library_link.to_string());
         }
     }
 

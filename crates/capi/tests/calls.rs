@@ -22,9 +22,9 @@ use fairwater_proto::{Dialect, FlowId, ToDatapath, ToPlane, Update, Updates, Wel
 
 const MSS: u32 = 1000;
 
-/// What the callbacks of one flow, or of one datapath, were told.
+/// Records the callbacks of one flow, or of one datapath.
 #[derive(Default)]
-struct Told {
+struct Recorder {
     cwnds: Vec<u64>,
     rates: Vec<u64>,
     packets: Vec<Vec<u8>>,
@@ -34,36 +34,38 @@ struct Told {
     datapath: *mut fw_datapath,
 }
 
-unsafe extern "C" fn set_cwnd(told: *mut c_void, bytes: u64) {
-    let told = unsafe { &mut *told.cast::<Told>() };
-    told.cwnds.push(bytes);
-    if !told.datapath.is_null() {
-        let again = unsafe { fw_datapath_service(told.datapath, 0) };
-        let freed = unsafe { fw_datapath_free(told.datapath) };
-        told.reentered.extend([again, freed]);
+unsafe extern "C" fn set_cwnd(recorder: *mut c_void, bytes: u64) {
+    let recorder = unsafe { &mut *recorder.cast::<Recorder>() };
+    recorder.cwnds.push(bytes);
+    if !recorder.datapath.is_null() {
+        let again = unsafe { fw_datapath_service(recorder.datapath, 0) };
+        let freed = unsafe { fw_datapath_free(recorder.datapath) };
+        recorder.reentered.extend([again, freed]);
     }
 }
 
-unsafe extern "C" fn set_rate(told: *mut c_void, bytes_per_second: u64) {
-    unsafe { &mut *told.cast::<Told>() }
+unsafe extern "C" fn set_rate(recorder: *mut c_void, bytes_per_second: u64) {
+    unsafe { &mut *recorder.cast::<Recorder>() }
         .rates
         .push(bytes_per_second);
 }
 
-unsafe extern "C" fn send(told: *mut c_void, packet: *const c_void, len: usize) -> c_int {
+unsafe extern "C" fn send(recorder: *mut c_void, packet: *const c_void, len: usize) -> c_int {
     let packet = unsafe { core::slice::from_raw_parts(packet.cast::<u8>(), len) };
-    unsafe { &mut *told.cast::<Told>() }
+    unsafe { &mut *recorder.cast::<Recorder>() }
         .packets
         .push(packet.to_vec());
     0
 }
 
-unsafe extern "C" fn log(told: *mut c_void, _: fw_log_level, line: *const c_char) {
+unsafe extern "C" fn log(recorder: *mut c_void, _: fw_log_level, line: *const c_char) {
     let line = unsafe { CStr::from_ptr(line) }.to_str().unwrap().to_owned();
-    unsafe { &mut *told.cast::<Told>() }.lines.push(line);
+    unsafe { &mut *recorder.cast::<Recorder>() }
+        .lines
+        .push(line);
 }
 
-fn options(told: *mut Told) -> fw_options {
+fn options(recorder: *mut Recorder) -> fw_options {
     let mut options: fw_options = unsafe { zeroed() };
     options.size = size_of::<fw_options>();
     options.callbacks = fw_callbacks {
@@ -72,7 +74,7 @@ fn options(told: *mut Told) -> fw_options {
         send: Some(send),
         log: Some(log),
     };
-    options.user_data = told.cast();
+    options.user_data = recorder.cast();
     options.instance = 1;
     options
 }
@@ -98,16 +100,16 @@ fn ack(now_us: u64) -> fw_signals {
 /// A datapath that the test is the plane of.
 struct Rig {
     datapath: *mut fw_datapath,
-    told: *mut Told,
+    recorder: *mut Recorder,
 }
 
 impl Rig {
     fn new() -> Self {
-        let told = Box::into_raw(Box::<Told>::default());
+        let recorder = Box::into_raw(Box::<Recorder>::default());
         let mut datapath = null_mut();
-        let code = unsafe { fw_datapath_new(&options(told), &raw mut datapath) };
+        let code = unsafe { fw_datapath_new(&options(recorder), &raw mut datapath) };
         assert_eq!(code, FW_OK);
-        Self { datapath, told }
+        Self { datapath, recorder }
     }
 
     fn attached() -> Self {
@@ -121,13 +123,13 @@ impl Rig {
         clippy::mut_from_ref,
         reason = "the callbacks write to it through a pointer, as C does"
     )]
-    fn told(&self) -> &mut Told {
-        unsafe { &mut *self.told }
+    fn recorder(&self) -> &mut Recorder {
+        unsafe { &mut *self.recorder }
     }
 
-    fn start(&self, told: *mut Told) -> fw_flow {
+    fn start(&self, recorder: *mut Recorder) -> fw_flow {
         let mut flow = 0;
-        let code = unsafe { fw_flow_start(self.datapath, &info(), told.cast(), &raw mut flow) };
+        let code = unsafe { fw_flow_start(self.datapath, &info(), recorder.cast(), &raw mut flow) };
         assert_eq!(code, FW_OK);
         assert_ne!(flow, 0);
         flow
@@ -153,8 +155,8 @@ impl Rig {
     }
 
     /// What the plane hears, as text, since the last call.
-    fn heard(&self) -> Vec<String> {
-        let packets = std::mem::take(&mut self.told().packets);
+    fn sent(&self) -> Vec<String> {
+        let packets = std::mem::take(&mut self.recorder().packets);
         packets
             .iter()
             .flat_map(|packet| Dialect::Own.to_plane(packet))
@@ -191,9 +193,9 @@ impl Rig {
 
 impl Drop for Rig {
     fn drop(&mut self) {
-        self.told().datapath = null_mut();
+        self.recorder().datapath = null_mut();
         assert_eq!(unsafe { fw_datapath_free(self.datapath) }, FW_OK);
-        drop(unsafe { Box::from_raw(self.told) });
+        drop(unsafe { Box::from_raw(self.recorder) });
     }
 }
 
@@ -212,20 +214,23 @@ fn first_flow(packets: &[Vec<u8>]) -> FlowId {
 #[test]
 fn without_a_plane_the_fallback_grows_the_window() {
     let rig = Rig::attached();
-    let mut told = Told::default();
-    let flow = rig.start(&raw mut told);
+    let mut recorder = Recorder::default();
+    let flow = rig.start(&raw mut recorder);
     for now_us in 1..=20 {
         rig.ack(flow, now_us * 1000);
     }
-    let cwnds = &told.cwnds;
+    let cwnds = &recorder.cwnds;
     assert!(
         cwnds.is_sorted() && cwnds.last() > Some(&(10 * u64::from(MSS))),
         "{cwnds:?}"
     );
     let state = rig.state(flow);
     assert_eq!(Some(&state.cwnd), cwnds.last());
-    assert_eq!(state.governor, fw_governor::FW_GOVERNOR_WAITING as u32);
-    assert_eq!(rig.heard(), ["hello", "created "]);
+    assert_eq!(
+        state.controller,
+        fw_controller::FW_CONTROLLER_WAITING as u32
+    );
+    assert_eq!(rig.sent(), ["hello", "created "]);
 }
 
 #[test]
@@ -238,10 +243,10 @@ fn a_program_of_the_planes_governs_and_reports() {
           (when (> Report.acked 2500) (report)))";
     let program = binary::encode(&compile("test.ccp", source).unwrap().program);
     let rig = Rig::attached();
-    let mut told = Told::default();
-    let flow = rig.start(&raw mut told);
-    let id = first_flow(&rig.told().packets);
-    assert_eq!(rig.heard(), ["hello", "created "]);
+    let mut recorder = Recorder::default();
+    let flow = rig.start(&raw mut recorder);
+    let id = first_flow(&rig.recorder().packets);
+    assert_eq!(rig.sent(), ["hello", "created "]);
     let updates = [Update {
         variable: 1,
         value: 7000,
@@ -270,23 +275,29 @@ fn a_program_of_the_planes_governs_and_reports() {
     for now_us in [2000, 3000, 4000] {
         rig.ack(flow, now_us);
     }
-    assert_eq!((&told.cwnds, &told.rates), (&vec![7000], &vec![125_000]));
-    assert_eq!(rig.heard(), ["reported [3000] at 7000"]);
+    assert_eq!(
+        (&recorder.cwnds, &recorder.rates),
+        (&vec![7000], &vec![125_000])
+    );
+    assert_eq!(rig.sent(), ["reported [3000] at 7000"]);
     let state = rig.state(flow);
-    assert_eq!(state.governor, fw_governor::FW_GOVERNOR_PROGRAM as u32);
+    assert_eq!(
+        state.controller,
+        fw_controller::FW_CONTROLLER_PROGRAM as u32
+    );
     assert_eq!((state.cwnd, state.rate, state.program), (7000, 125_000, 3));
     let counts = rig.statistics();
     assert_eq!((counts.flows, counts.programs, counts.refused), (1, 1, 0));
 
     assert_eq!(unsafe { fw_flow_close(rig.datapath, flow) }, FW_OK);
-    assert_eq!(rig.heard(), ["closed"]);
+    assert_eq!(rig.sent(), ["closed"]);
 }
 
 #[test]
 fn what_a_plane_says_wrongly_is_counted_and_changes_nothing() {
     let rig = Rig::attached();
-    let mut told = Told::default();
-    let flow = rig.start(&raw mut told);
+    let mut recorder = Recorder::default();
+    let flow = rig.start(&raw mut recorder);
     let before = rig.state(flow);
     for junk in [&b""[..], b"F", b"FW", b"not a message", &[0xff; 200]] {
         let (bytes, len) = (junk.as_ptr().cast(), junk.len());
@@ -297,13 +308,16 @@ fn what_a_plane_says_wrongly_is_counted_and_changes_nothing() {
     }
     assert_eq!(rig.statistics().refused, 4);
     let after = rig.state(flow);
-    assert_eq!((before.cwnd, before.governor), (after.cwnd, after.governor));
+    assert_eq!(
+        (before.cwnd, before.controller),
+        (after.cwnd, after.controller)
+    );
 }
 
 #[test]
 fn flows_are_values_that_end() {
     let rig = Rig::attached();
-    let (mut one, mut other) = (Told::default(), Told::default());
+    let (mut one, mut other) = (Recorder::default(), Recorder::default());
     let first = rig.start(&raw mut one);
     assert_eq!(unsafe { fw_flow_close(rig.datapath, first) }, FW_OK);
     let second = rig.start(&raw mut other);
@@ -328,26 +342,26 @@ fn flows_are_values_that_end() {
 #[test]
 fn a_callback_that_calls_back_is_refused() {
     let rig = Rig::attached();
-    let told = rig.told;
-    rig.told().datapath = rig.datapath;
-    let flow = rig.start(told);
+    let recorder = rig.recorder;
+    rig.recorder().datapath = rig.datapath;
+    let flow = rig.start(recorder);
     rig.ack(flow, 1000);
-    assert_eq!(rig.told().reentered, [FW_ERROR_BUSY; 2]);
+    assert_eq!(rig.recorder().reentered, [FW_ERROR_BUSY; 2]);
     rig.ack(flow, 2000);
 }
 
 #[test]
 fn null_is_an_argument_error_everywhere() {
     let rig = Rig::attached();
-    let told = rig.told;
-    let flow = rig.start(told);
+    let recorder = rig.recorder;
+    let flow = rig.start(recorder);
     let (dp, none) = (rig.datapath, null_mut());
     let (mut out, mut datapath) = (0, null_mut());
     let mut address = fw_address::default();
     let codes = unsafe {
         [
             fw_datapath_new(null(), &raw mut datapath),
-            fw_datapath_new(&options(told), null_mut()),
+            fw_datapath_new(&options(recorder), null_mut()),
             fw_datapath_attach(none, 0, 0),
             fw_datapath_connect(none, 0, c"/x".as_ptr(), 0),
             fw_datapath_connect(dp, 0, null(), 0),
@@ -377,8 +391,8 @@ fn null_is_an_argument_error_everywhere() {
 #[test]
 fn values_out_of_range_are_argument_errors() {
     let make = |change: fn(&mut fw_options)| {
-        let mut told = Told::default();
-        let mut options = options(&raw mut told);
+        let mut recorder = Recorder::default();
+        let mut options = options(&raw mut recorder);
         change(&mut options);
         let mut datapath = null_mut();
         let code = unsafe { fw_datapath_new(&options, &raw mut datapath) };
@@ -404,7 +418,7 @@ fn values_out_of_range_are_argument_errors() {
     assert_eq!(start(|i| i.local.version = 5), FW_ERROR_ARGUMENT);
     assert_eq!(start(|i| i.algorithm = c"\xff".as_ptr()), FW_ERROR_ARGUMENT);
     assert_eq!(start(|i| i.algorithm = c"reno".as_ptr()), FW_OK);
-    assert_eq!(rig.heard(), ["hello", "created reno"]);
+    assert_eq!(rig.sent(), ["hello", "created reno"]);
 }
 
 #[test]
@@ -436,62 +450,62 @@ fn calls_out_of_order_are_state_errors() {
 
 #[test]
 fn flows_beyond_the_bound_are_refused_until_one_ends() {
-    let told = Box::into_raw(Box::<Told>::default());
-    let mut options = options(told);
+    let recorder = Box::into_raw(Box::<Recorder>::default());
+    let mut options = options(recorder);
     options.max_flows = 2;
     let mut datapath = null_mut();
     assert_eq!(
         unsafe { fw_datapath_new(&options, &raw mut datapath) },
         FW_OK
     );
-    let rig = Rig { datapath, told };
+    let rig = Rig { datapath, recorder };
     assert_eq!(unsafe { fw_datapath_attach(datapath, 0, 0) }, FW_OK);
-    let (first, _) = (rig.start(told), rig.start(told));
+    let (first, _) = (rig.start(recorder), rig.start(recorder));
     let mut flow = 7;
     let more = || unsafe { fw_flow_start(datapath, &info(), null_mut(), &raw mut flow) };
     assert_eq!({ more }(), FW_ERROR_FULL);
     assert_eq!(flow, 7);
     assert_eq!(unsafe { fw_flow_close(datapath, first) }, FW_OK);
-    rig.start(told);
+    rig.start(recorder);
 }
 
 #[test]
 fn structures_of_other_versions_are_understood_or_refused() {
     #[repr(C)]
-    struct Longer {
+    struct NewerSignals {
         known: fw_signals,
         later: u64,
     }
     let rig = Rig::attached();
-    let flow = rig.start(rig.told);
+    let flow = rig.start(rig.recorder);
     let call = |size: usize, later: u64| {
         let mut known = ack(1000);
         known.size = size;
-        let longer = Longer { known, later };
-        unsafe { fw_flow_ack(rig.datapath, flow, (&raw const longer).cast()) }
+        let newer = NewerSignals { known, later };
+        unsafe { fw_flow_ack(rig.datapath, flow, (&raw const newer).cast()) }
     };
-    assert_eq!(call(size_of::<Longer>(), 0), FW_OK);
-    assert_eq!(call(size_of::<Longer>(), 1), FW_ERROR_SIZE);
+    assert_eq!(call(size_of::<NewerSignals>(), 0), FW_OK);
+    assert_eq!(call(size_of::<NewerSignals>(), 1), FW_ERROR_SIZE);
     assert_eq!(call(size_of::<fw_signals>(), 1), FW_OK);
     for size in [0, 8, size_of::<fw_signals>() - 1, 4097, usize::MAX] {
         assert_eq!(call(size, 0), FW_ERROR_SIZE, "{size}");
     }
 
     #[repr(C)]
-    struct LongerState {
+    struct NewerState {
         known: fw_flow_state,
         later: u64,
     }
-    let mut longer: LongerState = unsafe { zeroed() };
-    longer.known.size = size_of::<LongerState>();
-    longer.later = 9;
-    let out = (&raw mut longer).cast();
+    let mut newer: NewerState = unsafe { zeroed() };
+    newer.known.size = size_of::<NewerState>();
+    newer.later = 9;
+    let out = (&raw mut newer).cast();
     assert_eq!(unsafe { fw_flow_status(rig.datapath, flow, out) }, FW_OK);
     assert_eq!(
-        (longer.known.size, longer.later),
-        (size_of::<LongerState>(), 0)
+        (newer.known.size, newer.later),
+        (size_of::<NewerState>(), 0)
     );
-    assert!(longer.known.cwnd > 0);
+    assert!(newer.known.cwnd > 0);
 }
 
 #[test]
@@ -537,13 +551,13 @@ fn every_code_has_a_meaning_of_its_own() {
             .unwrap()
             .to_owned()
     };
-    let mut meanings: Vec<_> = (-9..=0).map(text).collect();
+    let mut meanings: Vec<_> = (-10..=0).map(text).collect();
     assert!(!meanings.contains(&text(1)));
     meanings.sort();
     meanings.dedup();
-    assert_eq!(meanings.len(), 10);
+    assert_eq!(meanings.len(), 11);
     assert_eq!(
-        [text(1), text(-10), text(c_int::MIN)],
+        [text(1), text(-11), text(c_int::MIN)],
         [text(7), text(7), text(7)]
     );
     assert!(fw_version() > 0);

@@ -22,8 +22,11 @@ use std::time::Duration;
 use fairwater::fw_error::*;
 use fairwater::fw_link::*;
 use fairwater::*;
+use fairwater_algorithms::{Reno, RenoConfig};
+use fairwater_plane::{Plane, SignalSet};
 use fairwater_proto::link::{Link, Listener, MAX_PACKET, datagram, ring, seqpacket};
 use fairwater_proto::{Dialect, ToDatapath, ToPlane, Welcome};
+use fairwater_service::{Config, Endpoints, Server};
 
 /// Types of libccp's messages.
 const CREATE: u8 = 0;
@@ -207,7 +210,7 @@ fn an_agent_of_ccps_is_found_by_datagrams() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("agent");
     let mut rig = Rig::at(FW_LINK_CCP_DATAGRAM, &path);
-    let mut agent = datagram::Agent::bind(&path).unwrap();
+    let mut agent = datagram::PlaneSocket::bind(&path).unwrap();
     let mut batch = datagram::Batch::new(8, MAX_PACKET);
     let mut types = Vec::new();
     while types.len() < 2 {
@@ -217,4 +220,45 @@ fn an_agent_of_ccps_is_found_by_datagrams() {
         }
     }
     assert_eq!(types, [READY, CREATE]);
+}
+
+#[test]
+fn a_plane_that_takes_no_more_datapaths_is_an_error_until_one_leaves() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("plane");
+    let endpoints = Endpoints {
+        seqpacket: Some(path.clone()),
+        ..Endpoints::default()
+    };
+    let config = Config {
+        max_peers: 1,
+        ..Config::default()
+    };
+    let (mut first, mut second) = (
+        Rig::at(FW_LINK_SEQPACKET, &path),
+        Rig::at(FW_LINK_SEQPACKET, &path),
+    );
+    let mut plane = Plane::new("served", SignalSet::ALL);
+    plane
+        .add(|programs| Reno::new(programs, RenoConfig::default()))
+        .unwrap();
+    let mut server = Server::bind(plane, config, &endpoints).unwrap();
+    let mut service = |rig: &mut Rig| {
+        server.turn(Duration::from_millis(1)).unwrap();
+        rig.now_us += 1_000;
+        unsafe { fw_datapath_service(rig.datapath, rig.now_us) }
+    };
+    for _ in 0..100 {
+        assert_eq!(service(&mut first), FW_OK);
+    }
+    while service(&mut second) != FW_ERROR_PLANE_FULL {}
+    let lines = unsafe { &*second.lines };
+    assert!(
+        lines.iter().any(|line| line.contains("--max-peers")),
+        "{lines:?}"
+    );
+    drop(first);
+    for _ in 0..100 {
+        while service(&mut second) != FW_OK {}
+    }
 }

@@ -24,7 +24,7 @@ const PROGRAM: &str = "(def (Report (volatile acked 0) (volatile lost 0)))
 
 /// What the plane heard.
 #[derive(Debug, Default)]
-struct Heard {
+struct Received {
     hellos: u32,
     created: u32,
     closed: u32,
@@ -32,7 +32,7 @@ struct Heard {
     lost: u64,
 }
 
-impl Heard {
+impl Received {
     /// Takes in a packet of the datapath's and returns the answer.
     fn answer(&mut self, packet: &[u8]) -> Vec<u8> {
         let body = binary::encode(&compile("test.ccp", PROGRAM).unwrap().program);
@@ -80,8 +80,8 @@ impl Heard {
 }
 
 /// Plays the plane for one datapath after another until told to stop.
-fn serve(mut listener: impl Listener, stop: &AtomicBool) -> Heard {
-    let mut heard = Heard::default();
+fn serve(mut listener: impl Listener, stop: &AtomicBool) -> Received {
+    let mut heard = Received::default();
     let mut buffer = vec![0; MAX_PACKET];
     let mut link = None;
     while !stop.load(Ordering::Relaxed) {

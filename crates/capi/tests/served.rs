@@ -13,11 +13,11 @@ use std::thread;
 use fairwater_algorithms::{Reno, RenoConfig};
 use fairwater_lang::SignalSet;
 use fairwater_plane::Plane;
-use fairwater_plane::serve::{Config, Endpoints, Server, Statistics};
+use fairwater_service::{Config, Endpoints, Server, ServiceStatistics};
 use support::{compile, run};
 
 /// What a toy says while a plane serves at `endpoints`, and what the plane counts.
-fn under_a_plane(toy: &Path, at: &Path, endpoints: Endpoints) -> (String, Statistics) {
+fn under_a_plane(toy: &Path, at: &Path, endpoints: Endpoints) -> (String, ServiceStatistics) {
     let (ready, served) = mpsc::channel();
     thread::scope(|scope| {
         let plane = scope.spawn(move || {

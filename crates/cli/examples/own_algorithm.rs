@@ -1,39 +1,63 @@
-//! An algorithm of one's own on this machine's TCP, as `fw_aimd`, until Ctrl-C:
-//! `cargo build --example own_algorithm && sudo target/debug/examples/own_algorithm`.
+//! An algorithm of your own on this machine's TCP: registers `fw_aimd` until Ctrl-C. See
+//! docs/own-algorithm.md.
+
+use std::sync::atomic::AtomicBool;
 
 use fairwater_linux::{Options, SIGNALS, Session};
-use fairwater_plane::*;
+use fairwater_plane::{Algorithm, Control, Field, Flow, FlowInfo, Plane, Report};
 
+/// Runs in the kernel at each ACK: counts lost packets, and reports once per round trip.
 const PROGRAM: &str = "
     (def (Report (volatile lost 0)))
     (when true
       (:= Report.lost (+ Report.lost Ack.lost_pkts_sample))
       (when (> Micros Flow.rtt_sample_us) (report) (reset)))";
 
-#[derive(Clone, Copy)]
-struct Aimd(Field, u64);
+/// Additive increase, multiplicative decrease.
+struct Aimd {
+    lost: Field,
+}
+
+/// One connection under `Aimd`.
+struct AimdFlow {
+    lost: Field,
+    mss: u64,
+}
 
 impl Algorithm for Aimd {
     fn name(&self) -> &str {
         "aimd"
     }
-    fn new_flow(&self, info: &FlowInfo, _: &mut Control) -> Box<dyn Flow> {
-        Box::new(Aimd(self.0, info.mss.into()))
+
+    fn new_flow(&self, info: &FlowInfo, _: &mut Control<'_>) -> Box<dyn Flow> {
+        Box::new(AimdFlow {
+            lost: self.lost,
+            mss: info.mss.into(),
+        })
     }
 }
 
-impl Flow for Aimd {
-    fn on_report(&mut self, report: &Report, control: &mut Control) {
-        let (lost, cwnd, mss) = (report[self.0] > 0, report.cwnd(), self.1);
-        control.set_cwnd(if lost { mss.max(cwnd / 2) } else { cwnd + mss });
+impl Flow for AimdFlow {
+    fn on_report(&mut self, report: &Report<'_>, control: &mut Control<'_>) {
+        let cwnd = if report[self.lost] > 0 {
+            report.cwnd() / 2
+        } else {
+            report.cwnd() + self.mss
+        };
+        control.set_cwnd(cwnd.max(self.mss));
     }
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut plane = Plane::new("linux", SIGNALS);
-    plane.add(|programs| Ok(Aimd(programs.add("aimd", PROGRAM)?.field("lost")?, 0)))?;
+    plane.add(|programs| {
+        let program = programs.add("aimd", PROGRAM)?;
+        Ok(Aimd {
+            lost: program.field("lost")?,
+        })
+    })?;
     let mut session = Session::attach(plane, Options::default())?;
-    loop {
-        session.turn(std::time::Duration::from_millis(50));
-    }
+    eprintln!("fw_aimd is registered; Ctrl-C ends it.");
+    session.run_until(&AtomicBool::new(false));
+    Ok(())
 }

@@ -21,6 +21,7 @@ Exit codes:
   1    something went wrong on the way
   2    bad input; nothing was started
   3    this machine cannot: not root, no BTF, or a kernel that lacks something (it says which)
+  4    done, but a flow ran without its algorithm, which failed, for part of the time
   130  stopped by Ctrl-C; everything is cleaned up";
 
 #[derive(Debug, Subcommand)]

@@ -4,26 +4,18 @@
 //! One file per subcommand in `commands`; each takes its arguments and writes what a program
 //! may read to standard output, what a person should know to standard error.
 
-mod algorithm;
+mod backend;
 mod cli;
 mod commands;
 mod failure;
-mod guest;
 mod hosting;
 mod output;
 mod report_page;
-mod stop;
-mod surroundings;
 mod units;
-mod world;
 
 use std::ffi::OsString;
 
 use clap::Parser;
-
-pub use algorithm::{Python, Unknown, embed_python, python_source, resolve};
-pub use hosting::{AttachError, Attached, plane_of};
-pub use surroundings::Beside;
 
 /// Runs the command with these arguments, the program's name first. Returns the exit code, which
 /// `fairwater --help` explains.

@@ -261,6 +261,57 @@ fn a_capture_has_every_packet_with_right_checksums() {
 }
 
 #[test]
+fn several_hosts_are_captured_at_once_as_each_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("small.toml"), SMALL).unwrap();
+    let capture = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fairwater"));
+        let run = ["run", "small.toml", "--quiet"];
+        let command = command.args(run).args(arguments).current_dir(dir.path());
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    };
+    let both = ["--pcap", "sender=s.pcap", "--pcap", "receiver=r.pcap"];
+    capture(&both);
+    capture(&["--pcap", "sender=s1.pcap"]);
+    capture(&["--pcap", "receiver=r1.pcap"]);
+    let read = |name: &str| fs::read(dir.path().join(name)).unwrap();
+    assert!(read("s.pcap") == read("s1.pcap") && read("r.pcap") == read("r1.pcap"));
+    assert!(read("s.pcap") != read("r.pcap"));
+    let twice = [
+        "small.toml",
+        "--pcap",
+        "sender=s.pcap",
+        "--pcap",
+        "sender=t.pcap",
+    ];
+    assert!(refused(dir.path(), &twice).contains("given twice"));
+}
+
+#[test]
+fn requests_are_kept_one_by_one_and_by_the_sizes_that_were_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let requests = "traffic = { requests = { cdf = [[\"1kB\", 0.5], [\"20kB\", 1]], load = 0.5 } }";
+    let text = SMALL.replace("\"native:reno\"", &format!("\"native:reno\", {requests}"));
+    let text = text.replace("100ms", "2s") + "[measure]\nsize_classes = [\"2kB\"]\n";
+    fs::write(dir.path().join("small.toml"), text).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_fairwater"))
+        .args(["run", "small.toml"])
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    let table = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        table.contains("to 2kB") && table.contains("over 2kB"),
+        "{table}"
+    );
+    let folder = dir.path().join("small.results");
+    assert!(folder.join("completions.parquet").exists());
+    let page = fs::read_to_string(folder.join("report.html")).unwrap();
+    assert!(page.contains("over 2kB") && page.contains("completion time"));
+}
+
+#[test]
 fn a_report_that_cannot_be_written_costs_no_results() {
     let dir = tempfile::tempdir().unwrap();
     let short = ["--set", "duration=1s", "--out", "new"];
@@ -285,4 +336,202 @@ fn a_report_that_cannot_be_written_costs_no_results() {
     assert_eq!(output.status.code(), Some(2), "{errors}");
     assert!(errors.contains("nowhere/x.html"), "{errors}");
     assert_eq!(results(&dir.path().join("new")), before);
+}
+
+/// What `fairwater run` says of a scenario that it refuses.
+fn refused(dir: &Path, arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_fairwater"))
+        .arg("run")
+        .args(arguments)
+        .current_dir(dir)
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+    errors
+}
+
+const SMALL: &str = r#"
+    duration = "100ms"
+    dumbbell = { rate = "8mbit", rtt = "10ms" }
+    flow = [{ algorithm = "native:reno" }]
+"#;
+
+#[test]
+fn endless_files_are_refused_and_no_line_of_a_file_is_quoted() {
+    let dir = tempfile::tempdir().unwrap();
+    let errors = refused(dir.path(), &["/dev/zero"]);
+    assert!(errors.contains("not a regular file"), "{errors}");
+
+    fs::write(dir.path().join("secret"), "root:hash:1\n2\n").unwrap();
+    for trace in ["/dev/zero", "secret"] {
+        let text = SMALL.replace("rate = \"8mbit\"", &format!("trace = \"{trace}\""));
+        fs::write(dir.path().join("trace.toml"), text).unwrap();
+        let errors = refused(dir.path(), &["trace.toml"]);
+        assert!(!errors.contains("hash"), "{errors}");
+        let said = if trace == "secret" {
+            "line 1"
+        } else {
+            "not a regular file"
+        };
+        assert!(errors.contains(said), "{errors}");
+    }
+    let requests = "traffic = { requests = { cdf = \"secret\", load = 0.5 } }";
+    let text = SMALL.replace("\"native:reno\"", &format!("\"native:reno\", {requests}"));
+    fs::write(dir.path().join("cdf.toml"), text).unwrap();
+    let errors = refused(dir.path(), &["cdf.toml"]);
+    assert!(
+        !errors.contains("hash") && errors.contains("line 1"),
+        "{errors}"
+    );
+}
+
+/// Files below a folder, with their lengths.
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).into_iter().flatten() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => found.extend(files_below(&path)),
+            false => found.push(path),
+        }
+    }
+    found
+}
+
+#[test]
+fn a_full_disk_leaves_no_part_of_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("small.toml"), SMALL).unwrap();
+    let run = [
+        "run",
+        "small.toml",
+        "--pcap",
+        "sender=sender.pcap",
+        "--out",
+        "out",
+    ];
+    // Files can have so many blocks of 512 bytes, as on a disk that is full then; none is left
+    // that a run without a limit would have made longer.
+    let mut whole = Vec::new();
+    for blocks in ["unlimited", "2", "64", "200"] {
+        let _ = fs::remove_dir_all(dir.path().join("out"));
+        let _ = fs::remove_file(dir.path().join("sender.pcap"));
+        let limited = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"");
+        let output = Command::new("sh")
+            .args(["-c", &limited, env!("CARGO_BIN_EXE_fairwater")])
+            .args(run)
+            .current_dir(dir.path())
+            .output()
+            .unwrap();
+        let lengths: Vec<_> = files_below(dir.path())
+            .into_iter()
+            .map(|path| (fs::metadata(&path).unwrap().len(), path))
+            .collect();
+        if blocks == "unlimited" {
+            assert!(output.status.success(), "{output:?}");
+            whole = lengths;
+            continue;
+        }
+        assert_eq!(output.status.code(), Some(1), "{blocks}: {output:?}");
+        for file in lengths {
+            assert!(whole.contains(&file), "{blocks}: {file:?}");
+        }
+    }
+}
+
+#[test]
+fn two_processes_do_not_write_into_one_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    let long = SMALL.replace("100ms", "3000s");
+    fs::write(dir.path().join("small.toml"), long).unwrap();
+    let mut first = Command::new(env!("CARGO_BIN_EXE_fairwater"))
+        .args(["run", "small.toml", "--quiet"])
+        .current_dir(dir.path())
+        .spawn()
+        .unwrap();
+    let lock = dir.path().join("small.results/.lock");
+    let pid = first.id().to_string();
+    while fs::read_to_string(&lock).ok().as_ref() != Some(&pid) {
+        assert!(
+            first.try_wait().unwrap().is_none(),
+            "it ended before it locked"
+        );
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let errors = refused(dir.path(), &["small.toml", "--fresh"]);
+    first.kill().unwrap();
+    first.wait().unwrap();
+    assert!(errors.contains(&format!("process {pid}")), "{errors}");
+    // The lock ended with its process.
+    let errors = refused(
+        dir.path(),
+        &["small.toml", "--set", "flow.0.algorithm=nosuch"],
+    );
+    assert!(!errors.contains("process"), "{errors}");
+}
+
+#[test]
+fn a_report_in_place_of_a_folder_is_refused_before_results_are_forgotten() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("small.toml"), SMALL).unwrap();
+    let first = [
+        "run",
+        "small.toml",
+        "--out",
+        "out",
+        "--report",
+        "page.html",
+        "--quiet",
+    ];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fairwater"));
+    assert!(
+        command
+            .args(first)
+            .current_dir(dir.path())
+            .status()
+            .unwrap()
+            .success()
+    );
+    let before = results(&dir.path().join("out"));
+    fs::create_dir(dir.path().join("out/report.html")).unwrap();
+    for bad in [
+        &["small.toml", "--fresh", "--out", "out"][..],
+        &["small.toml", "--fresh", "--out", "out", "--report", "out"],
+        &[
+            "small.toml",
+            "--fresh",
+            "--out",
+            "out",
+            "--report",
+            "/proc/page.html",
+        ],
+    ] {
+        let errors = refused(dir.path(), bad);
+        assert!(
+            errors.contains("a report cannot be written there"),
+            "{errors}"
+        );
+        assert!(!before.is_empty() && results(&dir.path().join("out")) == before);
+    }
+}
+
+#[test]
+fn seeds_without_effect_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    for (random, said) in [("", true), ("loss = \"1%\", ", false)] {
+        let text = SMALL.replace("rate =", &format!("{random}rate ="));
+        fs::write(dir.path().join("small.toml"), format!("seeds = 3{text}")).unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_fairwater"))
+            .args(["run", "small.toml", "--fresh"])
+            .current_dir(dir.path())
+            .output()
+            .unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(
+            errors.contains("all 3 seeds gave equal results"),
+            said,
+            "{errors}"
+        );
+    }
 }

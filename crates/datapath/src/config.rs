@@ -1,4 +1,4 @@
-//! What a datapath is told once.
+//! Configuration of a datapath.
 
 use alloc::borrow::ToOwned;
 use alloc::string::String;
@@ -53,7 +53,7 @@ pub enum Backend {
     /// The reference interpreter, on any machine.
     Interpreter,
     /// Machine code. A program that cannot be compiled is interpreted and counted
-    /// ([`crate::Statistics::not_native`]).
+    /// ([`crate::DatapathStatistics::not_native`]).
     #[cfg(feature = "native")]
     Native,
 }

@@ -1,4 +1,4 @@
-//! A datapath joined to a plane by a link, with its own reconnecting.
+//! A datapath and its link to a plane, which reconnects by itself.
 
 use std::boxed::Box;
 use std::io;
@@ -81,17 +81,17 @@ impl Connection {
     }
 
     /// To a plane of ours through shared memory, which it offers at a Unix seqpacket socket.
-    /// Connecting is the one thing that waits: for `patience` at most, where a plane listens but
+    /// Connecting is the one thing that waits: for `timeout` at most, where a plane listens but
     /// does not answer at once.
     pub fn shared_memory(
         config: Config,
         plane: impl AsRef<Path>,
-        patience: Duration,
+        timeout: Duration,
         now_us: u64,
     ) -> Self {
         let plane = plane.as_ref().to_owned();
         Self::new(config, Dialect::Own, now_us, move || {
-            Ok(Box::new(ring::Ring::connect(&plane, patience)?))
+            Ok(Box::new(ring::Ring::connect(&plane, timeout)?))
         })
     }
 
@@ -126,11 +126,18 @@ impl Connection {
         self.peer
     }
 
-    /// Whether there is a link now. What says whether somebody governs flows is each flow's
+    /// Whether there is a link now. Whether an algorithm controls a flow is in the flow's
     /// [`crate::FlowState`].
     #[must_use]
     pub const fn is_connected(&self) -> bool {
         self.link.is_some()
+    }
+
+    /// Whether the plane takes no more datapaths: it said so to the last attempt to join it. It is
+    /// asked again from time to time, until it has a place; flows run under the fallback meanwhile.
+    #[must_use]
+    pub fn is_refused(&self) -> bool {
+        self.datapath.is_refused_by(self.peer)
     }
 
     /// [`Datapath::start`] with the plane.
@@ -233,9 +240,12 @@ impl Connection {
         for _ in 0..RECEIVE {
             match link.receive(&mut self.buffer) {
                 Ok(length) => {
-                    self.backoff_us = FIRST_BACKOFF_US;
                     let packet = self.buffer.get(..length).unwrap_or_default();
                     self.datapath.on_message(self.peer, packet, now_us);
+                    if self.datapath.is_refused_by(self.peer) {
+                        return Err(LinkError::Gone);
+                    }
+                    self.backoff_us = FIRST_BACKOFF_US;
                 }
                 Err(LinkError::TooLong) => {}
                 Err(LinkError::WouldBlock) => break,

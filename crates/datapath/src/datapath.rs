@@ -13,11 +13,11 @@ use crate::flow::{Arrival, NO_PEER};
 use crate::peer::{Peer, Peers, Probe};
 use crate::slab::Flows;
 use crate::stage::Pool;
-use crate::{Config, Controls, FlowState, FlowView, PeerId, Statistics};
+use crate::{Config, Controls, DatapathStatistics, FlowState, FlowStatus, PeerId};
 
 /// There is no such flow: it was closed, or never started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Error)]
-#[error("there is no flow {}.{}", .0.slot, .0.generation)]
+#[error("flow {}.{} does not exist", .0.slot, .0.generation)]
 pub struct UnknownFlow(pub FlowId);
 
 /// Why a flow was not started.
@@ -25,10 +25,10 @@ pub struct UnknownFlow(pub FlowId);
 #[non_exhaustive]
 pub enum StartError {
     /// There is no such peer: it was removed.
-    #[error("there is no such peer")]
+    #[error("the peer does not exist")]
     UnknownPeer,
     /// [`Config::max_flows`] flows are open.
-    #[error("the datapath keeps no more than {0} flows")]
+    #[error("the datapath has {0} flows, the most that it keeps")]
     Full(u32),
     /// The peer's dialect has no way to say the algorithm's name: it has a NUL, or more bytes
     /// than [`own::MAX_NAME`] or [`ccp::MAX_NAME`].
@@ -63,7 +63,7 @@ pub struct Datapath {
     pub(crate) wake: Vec<u64>,
     pub(crate) peers: Peers,
     pub(crate) stages: Pool,
-    pub(crate) statistics: Statistics,
+    pub(crate) statistics: DatapathStatistics,
     /// The latest time that is known, µs.
     pub(crate) now_us: u64,
     /// The peer whose turn it is to send.
@@ -84,7 +84,7 @@ impl Datapath {
             wake: Vec::new(),
             peers: Peers::default(),
             stages: Pool::default(),
-            statistics: Statistics::default(),
+            statistics: DatapathStatistics::default(),
             now_us: 0,
             turn: 0,
             unsent: false,
@@ -120,11 +120,11 @@ impl Datapath {
             if self.flows.hot[slot].peer != peer.index {
                 continue;
             }
-            if self.flows.cold[slot].is_open && self.flows.cold[slot].state.is_governable() {
+            if self.flows.cold[slot].is_open && self.flows.cold[slot].state.may_switch() {
                 self.flows.drop_program(slot, FlowState::Orphaned);
             }
             self.flows.hot[slot].peer = NO_PEER;
-            self.flows.cold[slot].news = crate::flow::News::default();
+            self.flows.cold[slot].announcements = crate::flow::PendingAnnouncements::default();
             self.flows.cold[slot].links = crate::flow::Links::default();
         }
     }
@@ -142,6 +142,7 @@ impl Datapath {
             peer.outgoing.clear();
             peer.programs.clear();
             peer.instance = None;
+            peer.is_full = false;
             peer.probe = Probe::None;
         }
         self.statistics.programs = self.count_programs();
@@ -149,12 +150,20 @@ impl Datapath {
         self.greet(index, now_us);
     }
 
+    /// Whether the peer said that it takes no more datapaths, and has not taken this one since.
+    #[must_use]
+    pub fn is_refused_by(&self, peer: PeerId) -> bool {
+        let index = self.peers.index(peer);
+        let peer = index.and_then(|index| self.peers.at(index));
+        peer.is_some_and(|peer| peer.is_full)
+    }
+
     /// Starts a flow that asks the peer for an algorithm by name; empty for the peer's first. It
     /// goes on under the fallback until the peer has chosen a program. `info.cwnd` is what the
     /// transport enforces, with no rate.
     ///
     /// # Errors
-    /// See [`StartError`]; the datapath is then as before, and the transport governs the flow.
+    /// See [`StartError`]; the datapath is then as before, and the transport controls the flow.
     pub fn start(
         &mut self,
         peer: PeerId,
@@ -185,17 +194,17 @@ impl Datapath {
         Ok(self.flows.name(slot))
     }
 
-    /// Gives the slot to a peer; what another one was still to be told of it is lost.
+    /// Gives the slot to a peer; pending announcements for another peer are lost.
     fn assign(&mut self, slot: usize, peer: u32) {
         let former = core::mem::replace(&mut self.flows.hot[slot].peer, peer);
         if former == peer {
             return;
         }
         if let Some(former) = self.peers.at_mut(former as usize) {
-            former.news.remove(&mut self.flows.cold, slot);
+            former.announcements.remove(&mut self.flows.cold, slot);
         }
-        let news = core::mem::take(&mut self.flows.cold[slot].news);
-        self.statistics.closes_lost += u64::from(news.closed.is_some());
+        let announcements = core::mem::take(&mut self.flows.cold[slot].announcements);
+        self.statistics.closes_lost += u64::from(announcements.closed.is_some());
     }
 
     /// Ends a flow.
@@ -205,14 +214,14 @@ impl Datapath {
     pub fn close(&mut self, flow: FlowId) -> Result<(), UnknownFlow> {
         let slot = self.flows.slot(flow).ok_or(UnknownFlow(flow))?;
         self.flows.drop_program(slot, FlowState::Orphaned);
-        let news = &mut self.flows.cold[slot].news;
-        if news.known {
-            news.closed = Some(flow.generation);
+        let announcements = &mut self.flows.cold[slot].announcements;
+        if announcements.known {
+            announcements.closed = Some(flow.generation);
         }
-        news.known = false;
-        news.arrival = None;
-        news.fault = false;
-        self.list_news(slot);
+        announcements.known = false;
+        announcements.arrival = None;
+        announcements.fault = false;
+        self.list_announcement(slot);
         self.flows.close(slot);
         Ok(())
     }
@@ -235,10 +244,10 @@ impl Datapath {
 
     /// What is known of a flow.
     #[must_use]
-    pub fn flow(&self, flow: FlowId) -> Option<FlowView<'_>> {
+    pub fn flow(&self, flow: FlowId) -> Option<FlowStatus<'_>> {
         let slot = self.flows.slot(flow)?;
         let (hot, cold) = (&self.flows.hot[slot], &self.flows.cold[slot]);
-        Some(FlowView {
+        Some(FlowStatus {
             flow,
             peer: self.peers.id(hot.peer as usize),
             algorithm: &cold.algorithm,
@@ -250,7 +259,7 @@ impl Datapath {
                 rate: hot.registers.rate,
             },
             is_staged: cold.stage.is_some(),
-            is_announced: cold.news.known,
+            is_announced: cold.announcements.known,
             info: &cold.info,
         })
     }
@@ -264,8 +273,8 @@ impl Datapath {
 
     /// Counts.
     #[must_use]
-    pub fn statistics(&self) -> Statistics {
-        Statistics {
+    pub fn statistics(&self) -> DatapathStatistics {
+        DatapathStatistics {
             flows: self.flows.len(),
             ..self.statistics
         }

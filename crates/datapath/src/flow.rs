@@ -12,16 +12,16 @@ use crate::fallback::Reno;
 use crate::program::Compiled;
 use crate::stage::Stage;
 
-/// What a transport is to enforce.
+/// Window and rate that a transport enforces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Controls {
     /// The congestion window, bytes; at least 1.
     pub cwnd: u64,
-    /// The pacing rate, bytes/s; 0 is none: the window alone governs.
+    /// The pacing rate, bytes/s; 0 is none: the window alone limits.
     pub rate: u64,
 }
 
-/// What governs a flow.
+/// What controls a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FlowState {
     /// The fallback, until the plane has chosen a program.
@@ -41,38 +41,38 @@ pub enum FlowState {
 
 impl FlowState {
     /// Whether the plane may still choose a program.
-    pub(crate) const fn is_governable(self) -> bool {
+    pub(crate) const fn may_switch(self) -> bool {
         matches!(self, Self::Waiting | Self::Running | Self::Silent)
     }
 }
 
-/// What is known of a flow.
+/// The live state of a flow, for display.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FlowView<'a> {
-    /// Its name.
+pub struct FlowStatus<'a> {
+    /// Its identifier.
     pub flow: FlowId,
     /// Its peer; `None` when that was removed.
     pub peer: Option<PeerId>,
     /// The algorithm that it asked for.
     pub algorithm: &'a str,
-    /// What governs it.
+    /// What controls it.
     pub state: FlowState,
     /// The number of the program that runs.
     pub program: Option<u32>,
     /// The program's variables, in the order of `fairwater_lang::Program::variables`.
     pub variables: &'a [u64],
-    /// What is in force.
+    /// Window and rate in force.
     pub controls: Controls,
     /// Whether commands wait for the next invocation.
     pub is_staged: bool,
-    /// Whether the plane has been told of the flow.
+    /// Whether the plane has been told that the flow exists.
     pub is_announced: bool,
     /// What was known when it started; `srtt_us` is kept up to date at each report, and at each
     /// ACK under the fallback.
     pub info: &'a FlowInfo,
 }
 
-/// The peer of a flow that has none.
+/// Index of the peer of a flow without a peer.
 pub(crate) const NO_PEER: u32 = u32::MAX;
 
 /// What each invocation touches: one cache line.
@@ -92,7 +92,7 @@ pub(crate) struct Hot {
 
 const _: () = assert!(size_of::<Hot>() == 64);
 
-/// The rest.
+/// What few invocations touch.
 #[derive(Debug)]
 pub(crate) struct Cold {
     pub(crate) state: FlowState,
@@ -101,18 +101,18 @@ pub(crate) struct Cold {
     pub(crate) number: u32,
     pub(crate) algorithm: Arc<str>,
     pub(crate) info: FlowInfo,
-    /// The fallback's state while it governs; `None` before its first ACK after a program.
+    /// The fallback's state while it controls the flow; `None` before its first ACK after a program.
     pub(crate) reno: Option<Reno>,
     /// Whether the slot has a flow now.
     pub(crate) is_open: bool,
-    pub(crate) news: News,
+    pub(crate) announcements: PendingAnnouncements,
     pub(crate) links: Links,
 }
 
-/// What the peer is still to be told of a flow, or of the one that had its slot before.
+/// Announcements of a flow, or of the flow that had its slot before, that the peer has not got yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct News {
-    /// The peer was told that the flow is there.
+pub(crate) struct PendingAnnouncements {
+    /// The peer knows the flow.
     pub(crate) known: bool,
     pub(crate) arrival: Option<Arrival>,
     pub(crate) fault: bool,
@@ -126,7 +126,7 @@ pub(crate) enum Arrival {
     Resumed,
 }
 
-/// Neighbours in the peer's list of flows of which there is news.
+/// Neighbours in the peer's list of flows with pending announcements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Links {
     pub(crate) listed: bool,

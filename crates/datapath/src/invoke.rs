@@ -80,7 +80,7 @@ impl Datapath {
         self.changed(slot, before)
     }
 
-    /// What is in force, if that is news to the transport.
+    /// Window and rate in force, if the transport does not know them yet.
     fn changed(&self, slot: usize, before: (u64, u64)) -> Option<Controls> {
         let registers = &self.flows.hot[slot].registers;
         let now = (registers.cwnd, registers.rate);
@@ -103,7 +103,7 @@ impl Datapath {
         self.unsent = true;
         let registers = &self.flows.hot[slot].registers;
         let before = (registers.cwnd, registers.rate);
-        if self.flows.cold[slot].state.is_governable() {
+        if self.flows.cold[slot].state.may_switch() {
             self.attend_to_plane(slot, now_us);
             if self.is_staged(slot) {
                 self.apply_stage(slot, now_us);
@@ -127,7 +127,7 @@ impl Datapath {
         let is_silent = self.is_silent(peer);
         let cold = &mut self.flows.cold[slot];
         match cold.state {
-            FlowState::Running | FlowState::Waiting if is_silent && cold.news.known => {
+            FlowState::Running | FlowState::Waiting if is_silent && cold.announcements.known => {
                 if cold.state == FlowState::Running {
                     self.statistics.fallbacks += 1;
                 }
@@ -199,8 +199,8 @@ impl Datapath {
     fn fault(&mut self, slot: usize, fault: Fault) {
         self.statistics.faults += 1;
         self.flows.drop_program(slot, FlowState::Faulted(fault));
-        self.flows.cold[slot].news.fault = true;
-        self.list_news(slot);
+        self.flows.cold[slot].announcements.fault = true;
+        self.list_announcement(slot);
     }
 
     /// Writes a report into what goes to the peer. Whatever becomes of it, the volatile variables

@@ -3,7 +3,7 @@
 //! Whoever writes a transport fills in what it measured at each ACK ([`Signal`]), calls
 //! [`Datapath::invoke`], and applies the congestion window and the pacing rate that come back
 //! (CCP §5.1). The programs that decide them come from a plane, by packets that the transport
-//! carries back and forth; a fallback governs while there is no plane. Nothing here reads a
+//! carries back and forth; a fallback controls flows while there is no plane. Nothing here reads a
 //! clock or touches a socket. With the feature `std`, `Connection` carries the packets too.
 //!
 //! ```
@@ -24,7 +24,7 @@
 //!     tag: 0,
 //! })?;
 //!
-//! // Packets for the plane: it is greeted and told of the flow.
+//! // Packets for the plane: a greeting, and the announcement of the flow.
 //! while let Some((_, packet)) = datapath.poll_transmit(1400) {
 //!     assert!(Dialect::Own.to_plane(packet).all(|message| message.is_ok()));
 //! }
@@ -67,7 +67,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What governs a flow
+//! # What controls a flow
 //!
 //! [`FlowState`] says it: a program of its plane's, or [`fallback`]. A flow begins under the
 //! fallback, and comes under it at its next ACK when its plane is silent. When the plane speaks
@@ -83,6 +83,7 @@
 
 extern crate alloc;
 
+mod announcements;
 mod config;
 #[cfg(feature = "std")]
 mod connection;
@@ -91,7 +92,6 @@ pub mod fallback;
 mod flow;
 mod invoke;
 mod messages;
-mod news;
 mod outgoing;
 mod peer;
 mod program;
@@ -106,7 +106,7 @@ pub use config::{Backend, Config, MAX_FLOWS};
 pub use connection::Connection;
 pub use datapath::{ControlsError, Datapath, StartError, UnknownFlow};
 pub use fairwater_lang::Signal;
-pub use flow::{Controls, FlowState, FlowView};
+pub use flow::{Controls, FlowState, FlowStatus};
 pub use peer::PeerId;
-pub use statistics::Statistics;
+pub use statistics::DatapathStatistics;
 pub use transmit::MIN_PACKET;

@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use fairwater_lang::{MAX_RATE, VarId};
-use fairwater_proto::own::REFUSED_TO_DATAPATH;
+use fairwater_proto::own::{self, REFUSED_TO_DATAPATH};
 use fairwater_proto::{
     Dialect, FlowId, Refusal, RefusalReason, ToDatapath, ToPlane, Updates, Welcome,
 };
@@ -36,7 +36,7 @@ struct Command<'a> {
 impl Datapath {
     /// Obeys one packet of a peer's, of any number of messages. A message that is malformed, out
     /// of order, about what is not the peer's, or out of bounds is refused as a whole, counted
-    /// by reason ([`crate::Statistics::refused`]) and, in our dialect, answered.
+    /// by reason ([`crate::DatapathStatistics::refused`]) and, in our dialect, answered.
     pub fn on_message(&mut self, peer: PeerId, packet: &[u8], now_us: u64) {
         self.unsent = true;
         self.now_us = self.now_us.max(now_us);
@@ -64,7 +64,7 @@ impl Datapath {
     /// Any message but an Install that is refused is a sign of life.
     fn obey(&mut self, index: usize, message: ToDatapath<'_>, now_us: u64) -> Result<(), Refused> {
         if !matches!(message, ToDatapath::Install { .. }) {
-            self.heard(index, now_us);
+            self.on_sign_of_life(index, now_us);
         }
         match message {
             ToDatapath::Welcome(welcome) => {
@@ -115,8 +115,13 @@ impl Datapath {
                 self.command(index, flow, &command)
                     .map_err(|reason| (reason, subject))
             }
-            ToDatapath::Refused(_) => {
+            ToDatapath::Refused(refusal) => {
                 self.statistics.refused_by_peer += 1;
+                if (refusal.message, refusal.reason) == (own::HELLO, RefusalReason::Full)
+                    && let Some(peer) = self.peers.at_mut(index)
+                {
+                    peer.is_full = true;
+                }
                 Ok(())
             }
         }
@@ -149,6 +154,7 @@ impl Datapath {
         let Some(peer) = self.peers.at_mut(index) else {
             return;
         };
+        peer.is_full = false;
         let former = peer.instance.replace(welcome.instance);
         peer.silence_us = silence_us.max(2 * u64::from(welcome.alive_us));
         self.wake[index] = now_us.saturating_add(peer.silence_us);
@@ -206,7 +212,7 @@ impl Datapath {
     fn heard_install(&mut self, index: usize, now_us: u64) {
         let peer = self.peers.at(index);
         let probed = peer.is_some_and(|p| p.dialect == Dialect::Ccp && p.probe == Probe::Sent);
-        self.heard(index, now_us);
+        self.on_sign_of_life(index, now_us);
         if probed {
             self.statistics.restarts += 1;
             self.forget(index);
@@ -234,8 +240,11 @@ impl Datapath {
         }
         let slot = self.slot_on_wire(index, peer.dialect, flow)?;
         let cold = &self.flows.cold[slot];
-        // What the plane cannot have heard of it cannot mean.
-        if !cold.news.known || cold.news.arrival.is_some() || !cold.state.is_governable() {
+        // The plane cannot mean a flow that was never announced to it.
+        if !cold.announcements.known
+            || cold.announcements.arrival.is_some()
+            || !cold.state.may_switch()
+        {
             return Err(RefusalReason::OutOfOrder);
         }
         if command.withdraw {

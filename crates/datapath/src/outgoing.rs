@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use fairwater_proto::{Dialect, Inexpressible, ToPlane};
+use fairwater_proto::{Dialect, EncodeError, ToPlane};
 
 /// What control messages may take beyond the bound on reports, bytes, so that reports never crowd
 /// them out.
@@ -29,8 +29,8 @@ pub(crate) enum NotQueued {
     Inexpressible,
 }
 
-impl From<Inexpressible> for NotQueued {
-    fn from(_: Inexpressible) -> Self {
+impl From<EncodeError> for NotQueued {
+    fn from(_: EncodeError) -> Self {
         Self::Inexpressible
     }
 }

@@ -1,4 +1,4 @@
-//! One plane, as the datapath sees it.
+//! A peer of the datapath: one plane.
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use fairwater_proto::Dialect;
 
-use crate::news::NewsList;
+use crate::announcements::AnnouncementList;
 use crate::outgoing::Outgoing;
 use crate::program::Compiled;
 
@@ -29,44 +29,46 @@ pub(crate) struct Peer {
     pub(crate) greeted_us: u64,
     /// A Hello is to be sent.
     pub(crate) hello: bool,
-    /// Hellos since the peer was last heard of.
+    /// Hellos since the peer last sent anything.
     pub(crate) hellos: u32,
     /// The plane's instance, once it has said Welcome.
     pub(crate) instance: Option<u64>,
-    /// What silence is for this peer, µs.
+    /// How long this peer may send nothing before it counts as silent, µs.
     pub(crate) silence_us: u64,
     pub(crate) probe: Probe,
     /// Changes with each probe.
     pub(crate) probe_generation: u32,
-    /// What it has installed, by its numbers.
+    /// Programs that the peer has installed, by its numbers.
     pub(crate) programs: BTreeMap<u32, Arc<Compiled>>,
-    pub(crate) news: NewsList,
+    /// The plane refused the last Hello because it takes no more datapaths.
+    pub(crate) is_full: bool,
+    pub(crate) announcements: AnnouncementList,
     pub(crate) outgoing: Outgoing,
     refusals: u32,
     refusals_since_us: u64,
 }
 
-/// Whether a plane is there.
+/// Whether a plane is alive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Liveness {
-    /// It was greeted and has not said anything yet.
+    /// The plane was greeted and has not sent anything yet.
     Greeted,
-    /// It spoke when it was due to.
+    /// The plane sent something when it was due.
     Alive,
-    /// It did not.
+    /// The plane sent nothing when it was due.
     Silent,
 }
 
-/// How a peer of libccp's dialect is asked for a sign of life: see [`crate::silence`].
+/// The probe of a peer of libccp's dialect: see [`crate::silence`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Probe {
-    /// It is not.
+    /// No probe is under way.
     None,
     /// A flow that carries nothing is to be created.
     Due,
-    /// It was created and nothing came yet.
+    /// The flow was created and nothing came yet.
     Sent,
-    /// It is to be closed.
+    /// The flow is to be closed.
     Over,
 }
 
@@ -88,7 +90,8 @@ impl Peer {
             probe: Probe::None,
             probe_generation: 0,
             programs: BTreeMap::new(),
-            news: NewsList::EMPTY,
+            is_full: false,
+            announcements: AnnouncementList::EMPTY,
             outgoing: Outgoing::new(queue_bytes),
             refusals: REFUSALS,
             refusals_since_us: now_us,
@@ -108,22 +111,22 @@ impl Peer {
     }
 }
 
-/// Peers by index; those that were removed leave a gap, which the next one fills.
+/// Peers by index; the slot of a removed peer is used again.
 #[derive(Debug, Default)]
-pub(crate) struct Peers(Vec<Seat>);
+pub(crate) struct Peers(Vec<PeerSlot>);
 
 #[derive(Debug)]
-struct Seat {
+struct PeerSlot {
     generation: u32,
     peer: Option<Peer>,
 }
 
 impl Peers {
     pub(crate) fn add(&mut self, peer: Peer) -> PeerId {
-        let vacant = self.0.iter().position(|seat| seat.peer.is_none());
+        let vacant = self.0.iter().position(|slot| slot.peer.is_none());
         let at = vacant.unwrap_or(self.0.len());
         if at == self.0.len() {
-            self.0.push(Seat {
+            self.0.push(PeerSlot {
                 generation: 0,
                 peer: None,
             });
@@ -137,30 +140,30 @@ impl Peers {
 
     pub(crate) fn remove(&mut self, peer: PeerId) -> Option<Peer> {
         let index = self.index(peer)?;
-        let seat = &mut self.0[index];
-        seat.generation = seat.generation.wrapping_add(1);
-        seat.peer.take()
+        let slot = &mut self.0[index];
+        slot.generation = slot.generation.wrapping_add(1);
+        slot.peer.take()
     }
 
-    /// How many indices there are, gaps included.
+    /// Number of slots, empty ones included.
     pub(crate) const fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// The index of a peer that is there.
+    /// The index of a peer that has not been removed.
     pub(crate) fn index(&self, peer: PeerId) -> Option<usize> {
         let index = peer.index as usize;
-        let seat = self.0.get(index)?;
-        (seat.generation == peer.generation && seat.peer.is_some()).then_some(index)
+        let slot = self.0.get(index)?;
+        (slot.generation == peer.generation && slot.peer.is_some()).then_some(index)
     }
 
-    /// The peer that is at the index.
+    /// The identifier of the peer at an index.
     pub(crate) fn id(&self, index: usize) -> Option<PeerId> {
-        let seat = self.0.get(index)?;
-        seat.peer.as_ref()?;
+        let slot = self.0.get(index)?;
+        slot.peer.as_ref()?;
         Some(PeerId {
             index: u32::try_from(index).ok()?,
-            generation: seat.generation,
+            generation: slot.generation,
         })
     }
 
@@ -173,6 +176,6 @@ impl Peers {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Peer> {
-        self.0.iter().filter_map(|seat| seat.peer.as_ref())
+        self.0.iter().filter_map(|slot| slot.peer.as_ref())
     }
 }

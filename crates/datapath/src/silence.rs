@@ -1,4 +1,4 @@
-//! Whether a plane is there, and what its flows do when it is not.
+//! Detects a silent plane, and puts its flows under the fallback.
 //!
 //! **Our dialect.** A plane that has said Welcome speaks at least every `alive_us`. When nothing
 //! came for [`crate::Config::silence_us`], or twice `alive_us` if that is more, it is silent.
@@ -23,12 +23,12 @@
 
 use fairwater_proto::Dialect;
 
-use crate::flow::{Arrival, News};
+use crate::flow::{Arrival, PendingAnnouncements};
 use crate::peer::{Liveness, Peer, Probe};
 use crate::{Datapath, FlowState};
 
 impl Peer {
-    /// The peer was sent what it should answer.
+    /// Notes that the peer was sent a message that it should answer.
     pub(crate) fn expect_answer(&self, wake: &mut u64, now_us: u64) {
         if self.liveness == Liveness::Alive && self.probe == Probe::None {
             *wake = (*wake).min(now_us.saturating_add(self.silence_us / 2));
@@ -65,7 +65,7 @@ impl Datapath {
             .filter(|at| *at != u64::MAX)
     }
 
-    /// Finds out whether the peer is silent, once its time has come.
+    /// Checks whether the peer is silent, once its time has come.
     pub(crate) fn check_silence(&mut self, index: usize, now_us: u64) {
         let Some(peer) = self.peers.at_mut(index) else {
             return;
@@ -88,8 +88,8 @@ impl Datapath {
         self.statistics.silences += 1;
     }
 
-    /// Something came from the peer.
-    pub(crate) fn heard(&mut self, index: usize, now_us: u64) {
+    /// Notes that something came from the peer.
+    pub(crate) fn on_sign_of_life(&mut self, index: usize, now_us: u64) {
         let Some(peer) = self.peers.at_mut(index) else {
             return;
         };
@@ -112,19 +112,19 @@ impl Datapath {
         }
     }
 
-    /// The peer does not know the flows that it knew: they go under the fallback and are announced.
+    /// The peer has forgotten its flows: they go under the fallback and are announced again.
     pub(crate) fn forget(&mut self, index: usize) {
         for slot in 0..self.flows.hot.len() {
             if self.flows.hot[slot].peer as usize != index {
                 continue;
             }
             let cold = &mut self.flows.cold[slot];
-            let was_known = cold.news.known;
-            cold.news = News {
-                arrival: cold.news.arrival,
-                ..News::default()
+            let was_known = cold.announcements.known;
+            cold.announcements = PendingAnnouncements {
+                arrival: cold.announcements.arrival,
+                ..PendingAnnouncements::default()
             };
-            if cold.is_open && cold.state.is_governable() && was_known {
+            if cold.is_open && cold.state.may_switch() && was_known {
                 self.flows.drop_program(slot, FlowState::Waiting);
                 self.announce(slot, Arrival::Resumed);
             }

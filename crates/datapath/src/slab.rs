@@ -9,7 +9,7 @@ use fairwater_exec::invocation::Registers;
 use fairwater_proto::{FlowId, FlowInfo};
 
 use crate::fallback::Reno;
-use crate::flow::{Cold, FlowState, Hot, Links, NO_PEER, News};
+use crate::flow::{Cold, FlowState, Hot, Links, NO_PEER, PendingAnnouncements};
 
 /// Flows by slot. What each ACK touches lies apart from the rest.
 #[derive(Debug, Default)]
@@ -47,7 +47,7 @@ impl Flows {
         }
     }
 
-    /// A slot for a flow of that peer, among at most `max` slots. Its `peer` and `news` are still
+    /// A slot for a flow of that peer, among at most `max` slots. Its `peer` and `announcements` are still
     /// those of the slot's former flow.
     pub(crate) fn open(
         &mut self,
@@ -74,7 +74,7 @@ impl Flows {
         Some(slot)
     }
 
-    /// Prefers slots whose former flow's end is not still to be told to another peer.
+    /// Prefers slots without a pending announcement that the former flow closed.
     fn vacant(
         &mut self,
         max: u32,
@@ -84,7 +84,7 @@ impl Flows {
     ) -> Option<usize> {
         for _ in 0..self.free.len().min(8) {
             let slot = *self.free.front()? as usize;
-            if self.cold[slot].news.closed.is_none() || self.hot[slot].peer == peer {
+            if self.cold[slot].announcements.closed.is_none() || self.hot[slot].peer == peer {
                 self.free.pop_front();
                 return Some(slot);
             }
@@ -120,7 +120,7 @@ impl Flows {
             info: info.clone(),
             reno: None,
             is_open: false,
-            news: News::default(),
+            announcements: PendingAnnouncements::default(),
             links: Links::default(),
         });
     }

@@ -1,12 +1,12 @@
-//! Counts.
+//! Counters of a datapath.
 
 use fairwater_proto::{RefusalCounts, RefusalReason};
 
 use crate::outgoing::NotQueued;
 
-/// Counts since the datapath began, and what it keeps now.
+/// Counters since the datapath began, and the numbers of its flows and programs now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Statistics {
+pub struct DatapathStatistics {
     /// Flows now.
     pub flows: u32,
     /// Programs installed now, over all peers.
@@ -21,8 +21,8 @@ pub struct Statistics {
     pub reports: u64,
     /// Reports that were dropped because [`crate::Config::queue_bytes`] were waiting already.
     pub reports_dropped: u64,
-    /// Messages that the peer's dialect has no way to say, or that were longer than a packet of
-    /// the caller's: not sent.
+    /// Messages that were not sent because the peer's dialect cannot express them, or because they
+    /// were longer than a packet of the caller's.
     pub unsendable: u64,
     /// Times that a running flow went under the fallback because its plane was silent.
     pub fallbacks: u64,
@@ -34,19 +34,19 @@ pub struct Statistics {
     pub restarts: u64,
     /// Messages of ours that a peer refused.
     pub refused_by_peer: u64,
-    /// Ends of flows that a peer was never told, because their slots were needed for others'.
+    /// Closed flows that were never announced as closed, because their slots were needed.
     pub closes_lost: u64,
     pub(crate) refused: RefusalCounts,
 }
 
-impl Statistics {
-    /// Messages that were refused for that reason. None of them changed anything.
+impl DatapathStatistics {
+    /// Messages refused for that reason. A refused message changes nothing.
     #[must_use]
     pub fn refused(&self, reason: RefusalReason) -> u64 {
         self.refused.of(reason)
     }
 
-    /// Messages that were refused.
+    /// Messages refused for any reason.
     #[must_use]
     pub fn refused_total(&self) -> u64 {
         self.refused.total()

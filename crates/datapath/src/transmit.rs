@@ -1,15 +1,15 @@
-//! What goes to peers, and in which order.
+//! Messages to peers, and their order.
 //!
-//! Reports are queued as they are made, up to a bound. What must not be lost is kept as a mark in
-//! the flow that it is about and becomes a message when there is room for it: behind the
-//! reports that were made before it, never more than a few at a time.
+//! Reports are queued as they are made, up to a bound. An announcement, which must not be lost, is
+//! kept as a mark in its flow and becomes a message when there is room: behind the reports that were
+//! made before it, never more than a few at a time.
 
 use fairwater_proto::{Dialect, FlowId, FlowInfo, Hello, ToPlane};
 
 use crate::flow::Arrival;
 use crate::outgoing::NotQueued;
 use crate::peer::{Peer, Probe};
-use crate::{Datapath, FlowState, PeerId, Statistics};
+use crate::{Datapath, DatapathStatistics, FlowState, PeerId};
 
 /// A packet should have room for any one message but the largest reports, bytes.
 pub const MIN_PACKET: usize = 512;
@@ -50,7 +50,7 @@ impl Datapath {
     }
 
     fn take_packet(&mut self, index: usize, max_bytes: usize) -> usize {
-        self.write_news(index, max_bytes);
+        self.write_announcements(index, max_bytes);
         let Some(peer) = self.peers.at_mut(index) else {
             return 0;
         };
@@ -59,51 +59,51 @@ impl Datapath {
         length
     }
 
-    /// Notes that the peer is to be told of the flow.
+    /// Lists the flow to be announced to its peer.
     pub(crate) fn announce(&mut self, slot: usize, arrival: Arrival) {
-        self.flows.cold[slot].news.arrival = Some(arrival);
-        self.list_news(slot);
+        self.flows.cold[slot].announcements.arrival = Some(arrival);
+        self.list_announcement(slot);
     }
 
-    pub(crate) fn list_news(&mut self, slot: usize) {
+    pub(crate) fn list_announcement(&mut self, slot: usize) {
         self.unsent = true;
         let peer = self.flows.hot[slot].peer as usize;
         if let Some(peer) = self.peers.at_mut(peer) {
-            peer.news.push(&mut self.flows.cold, slot);
+            peer.announcements.push(&mut self.flows.cold, slot);
         }
     }
 
-    /// Turns marks into messages until about a packet of them waits.
-    fn write_news(&mut self, index: usize, max_bytes: usize) {
+    /// Turns pending announcements into messages until about a packet of messages waits.
+    fn write_announcements(&mut self, index: usize, max_bytes: usize) {
         let Some(peer) = self.peers.at_mut(index) else {
             return;
         };
-        if !peer.write_own_news(&self.config, &mut self.statistics) {
+        if !peer.write_own_announcements(&self.config, &mut self.statistics) {
             return;
         }
-        // At least one, so that reports never crowd news out. What lies behind a packet's worth
+        // At least one, so that reports never displace announcements. What lies behind a packet's worth
         // would only wait longer, and a flow may end by then.
-        while let Some(slot) = self.first_news(index) {
-            if !self.write_flow_news(index, slot) {
+        while let Some(slot) = self.first_announcement(index) {
+            if !self.write_flow_announcements(index, slot) {
                 return;
             }
             let Some(peer) = self.peers.at_mut(index) else {
                 return;
             };
-            peer.news.remove(&mut self.flows.cold, slot);
+            peer.announcements.remove(&mut self.flows.cold, slot);
             if peer.outgoing.waiting() >= max_bytes {
                 return;
             }
         }
     }
 
-    fn first_news(&self, index: usize) -> Option<usize> {
-        let first = self.peers.at(index)?.news.first()?;
+    fn first_announcement(&self, index: usize) -> Option<usize> {
+        let first = self.peers.at(index)?.announcements.first()?;
         Some(first as usize)
     }
 
-    /// Writes what is to be told of the slot; whether there was room for all of it.
-    fn write_flow_news(&mut self, index: usize, slot: usize) -> bool {
+    /// Writes the pending announcements of a slot; returns whether there was room for all.
+    fn write_flow_announcements(&mut self, index: usize, slot: usize) -> bool {
         let Some(peer) = self.peers.at_mut(index) else {
             return false;
         };
@@ -113,14 +113,14 @@ impl Datapath {
             slot: u32::try_from(slot).unwrap_or(u32::MAX),
             generation: hot.generation,
         };
-        if let Some(generation) = cold.news.closed {
+        if let Some(generation) = cold.announcements.closed {
             let flow = FlowId { generation, ..flow };
             if !peer.tell(&ToPlane::Closed { flow }, &mut self.statistics) {
                 return false;
             }
-            cold.news.closed = None;
+            cold.announcements.closed = None;
         }
-        if let Some(arrival) = cold.news.arrival {
+        if let Some(arrival) = cold.announcements.arrival {
             let info = FlowInfo {
                 cwnd: hot.registers.cwnd,
                 now_us: self.now_us.max(cold.info.now_us),
@@ -142,13 +142,13 @@ impl Datapath {
             if !peer.tell(&message, &mut self.statistics) {
                 return false;
             }
-            cold.news.arrival = None;
-            cold.news.known = true;
+            cold.announcements.arrival = None;
+            cold.announcements.known = true;
             if peer.dialect == Dialect::Ccp {
                 peer.expect_answer(&mut self.wake[index], self.now_us);
             }
         }
-        if cold.news.fault {
+        if cold.announcements.fault {
             let fault = match cold.state {
                 FlowState::Faulted(fault) => fault as u32,
                 _ => 0,
@@ -156,17 +156,21 @@ impl Datapath {
             if !peer.tell(&ToPlane::Faulted { flow, fault }, &mut self.statistics) {
                 return false;
             }
-            cold.news.fault = false;
+            cold.announcements.fault = false;
             // In libccp's dialect a fault is the flow's end.
-            cold.news.known = peer.dialect == Dialect::Own;
+            cold.announcements.known = peer.dialect == Dialect::Own;
         }
         true
     }
 }
 
 impl Peer {
-    /// Writes what is to be said of the datapath itself; whether there was room for all of it.
-    fn write_own_news(&mut self, config: &crate::Config, counts: &mut Statistics) -> bool {
+    /// Writes the pending announcements of the datapath itself; returns whether there was room for all.
+    fn write_own_announcements(
+        &mut self,
+        config: &crate::Config,
+        counts: &mut DatapathStatistics,
+    ) -> bool {
         if self.hello {
             let hello = ToPlane::Hello(Hello {
                 name: &config.name,
@@ -206,9 +210,9 @@ impl Peer {
         true
     }
 
-    /// Queues a message that must not be lost; `false` when there is no room. One that the
-    /// dialect cannot say is counted and done with.
-    fn tell(&mut self, message: &ToPlane<'_>, counts: &mut Statistics) -> bool {
+    /// Queues a message that must not be lost; `false` when there is no room. A message that the
+    /// dialect cannot express is counted and dropped.
+    fn tell(&mut self, message: &ToPlane<'_>, counts: &mut DatapathStatistics) -> bool {
         match self.outgoing.push_control(self.dialect, message) {
             Ok(()) => true,
             Err(NotQueued::Full) => false,

@@ -212,8 +212,8 @@ fn shared_memory_carries_the_same() {
     while !path.exists() {
         std::thread::yield_now();
     }
-    let patience = Duration::from_secs(10);
-    let mut connection = Connection::shared_memory(Config::default(), &path, patience, 0);
+    let timeout = Duration::from_secs(10);
+    let mut connection = Connection::shared_memory(Config::default(), &path, timeout, 0);
     let flow = connection.start("", &info()).unwrap();
     let mut now_us = 0;
     while state(&connection, flow) == FlowState::Waiting {

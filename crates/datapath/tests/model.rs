@@ -68,7 +68,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// What the model knows of a flow.
-struct Tenant<'p> {
+struct ModelFlow<'p> {
     flow: FlowId,
     controls: Controls,
     machine: Option<Machine<'p>>,
@@ -84,7 +84,7 @@ struct Tenant<'p> {
 
 struct Model<'p> {
     programs: &'p [Program],
-    flows: [Option<Tenant<'p>>; FLOWS],
+    flows: [Option<ModelFlow<'p>>; FLOWS],
     heard_us: u64,
     now_us: u64,
     reports: Vec<(FlowId, Vec<u64>)>,
@@ -97,25 +97,25 @@ impl<'p> Model<'p> {
 
     fn invoke(&mut self, at: usize, signals: &[u64; 15]) -> Option<Controls> {
         let is_silent = self.is_silent();
-        let tenant = self.flows[at].as_mut().unwrap();
-        let before = tenant.controls;
-        if !tenant.over {
-            if is_silent && tenant.known {
-                tenant.end_program();
-                tenant.silent = true;
-            } else if !is_silent && tenant.silent {
-                tenant.silent = false;
-                tenant.announce = true;
+        let modelled = self.flows[at].as_mut().unwrap();
+        let before = modelled.controls;
+        if !modelled.over {
+            if is_silent && modelled.known {
+                modelled.end_program();
+                modelled.silent = true;
+            } else if !is_silent && modelled.silent {
+                modelled.silent = false;
+                modelled.announce = true;
             }
         }
-        let stage = tenant.stage.take();
-        if tenant.machine.is_none()
+        let stage = modelled.stage.take();
+        if modelled.machine.is_none()
             && let Some(first) = stage.as_ref().and_then(|stage| stage.switch)
         {
-            tenant.machine = Some(Machine::new(first, signals[Signal::Now as usize]));
-            tenant.reno = None;
+            modelled.machine = Some(Machine::new(first, signals[Signal::Now as usize]));
+            modelled.reno = None;
         }
-        if let Some(machine) = &mut tenant.machine {
+        if let Some(machine) = &mut modelled.machine {
             let outcome = machine.invoke(&Input {
                 signals: *signals,
                 cwnd: before.cwnd,
@@ -123,33 +123,33 @@ impl<'p> Model<'p> {
                 stage: stage.as_ref(),
             });
             if outcome.fault.is_none() {
-                tenant.controls = Controls {
+                modelled.controls = Controls {
                     cwnd: outcome.cwnd,
                     rate: outcome.rate,
                 };
                 if let Some(report) = outcome.report {
-                    self.reports.push((tenant.flow, report));
+                    self.reports.push((modelled.flow, report));
                 }
-                return (tenant.controls != before).then_some(tenant.controls);
+                return (modelled.controls != before).then_some(modelled.controls);
             }
-            tenant.end_program();
-            tenant.over = true;
+            modelled.end_program();
+            modelled.over = true;
         }
         let path = Path {
             mss: MSS,
             available: SignalSet::ALL,
             signals,
         };
-        let (mut reno, cwnd) = match tenant.reno.take() {
+        let (mut reno, cwnd) = match modelled.reno.take() {
             Some(reno) => (reno, before.cwnd),
             None => Reno::take_over(before.cwnd, &path),
         };
-        tenant.controls = Controls {
+        modelled.controls = Controls {
             cwnd: reno.on_signals(cwnd, &path),
             rate: 0,
         };
-        tenant.reno = Some(reno);
-        (tenant.controls != before).then_some(tenant.controls)
+        modelled.reno = Some(reno);
+        (modelled.controls != before).then_some(modelled.controls)
     }
 
     /// What a command comes to: refused or staged.
@@ -161,11 +161,11 @@ impl<'p> Model<'p> {
         updates: &[(usize, u64)],
     ) -> Vec<Update> {
         let programs = self.programs;
-        let Some(tenant) = &mut self.flows[at] else {
+        let Some(modelled) = &mut self.flows[at] else {
             return Vec::new();
         };
-        let staged = tenant.stage.as_ref().and_then(|stage| stage.switch);
-        let running = tenant.machine.as_ref().map(Machine::program);
+        let staged = modelled.stage.as_ref().and_then(|stage| stage.switch);
+        let running = modelled.machine.as_ref().map(Machine::program);
         let runs = switch.map(|s| &programs[s]).or(staged).or(running);
         let Some(runs) = runs else {
             return Vec::new();
@@ -178,8 +178,8 @@ impl<'p> Model<'p> {
         let valid = updates
             .iter()
             .all(|(i, _)| runs.variables[usize::from(*i)].scope == Scope::Control);
-        if tenant.known && !tenant.announce && !tenant.over && !tenant.silent && valid {
-            let stage = tenant.stage.get_or_insert_default();
+        if modelled.known && !modelled.announce && !modelled.over && !modelled.silent && valid {
+            let stage = modelled.stage.get_or_insert_default();
             if let Some(switch) = switch {
                 stage.switch = Some(&programs[switch]);
                 stage.updates.clear();
@@ -197,7 +197,7 @@ impl<'p> Model<'p> {
     }
 }
 
-impl Tenant<'_> {
+impl ModelFlow<'_> {
     fn end_program(&mut self) {
         if self.machine.take().is_some() {
             self.reno = None;
@@ -290,7 +290,7 @@ fn follow(programs: &[Program], steps: &[Step], backend: Backend) -> Result<(), 
         match step {
             Step::Start(at) if model.flows[*at].is_none() => {
                 let flow = real.datapath.start(peer, "x", &info()).unwrap();
-                model.flows[*at] = Some(Tenant {
+                model.flows[*at] = Some(ModelFlow {
                     flow,
                     controls: Controls {
                         cwnd: 10 * MSS,
@@ -307,8 +307,8 @@ fn follow(programs: &[Program], steps: &[Step], backend: Backend) -> Result<(), 
             }
             Step::Start(_) => {}
             Step::Close(at) => {
-                if let Some(tenant) = model.flows[*at].take() {
-                    real.datapath.close(tenant.flow).unwrap();
+                if let Some(modelled) = model.flows[*at].take() {
+                    real.datapath.close(modelled.flow).unwrap();
                 }
             }
             Step::Invoke(at, elapsed, signals) => {
@@ -316,16 +316,16 @@ fn follow(programs: &[Program], steps: &[Step], backend: Backend) -> Result<(), 
                 let mut signals = *signals;
                 signals[Signal::Now as usize] = model.now_us;
                 signals[Signal::WasTimeout as usize] %= 2;
-                let Some(flow) = model.flows[*at].as_ref().map(|tenant| tenant.flow) else {
+                let Some(flow) = model.flows[*at].as_ref().map(|modelled| modelled.flow) else {
                     continue;
                 };
                 let expected = model.invoke(*at, &signals);
                 prop_assert_eq!(real.datapath.invoke(flow, &signals), Ok(expected));
                 let view = real.datapath.flow(flow).unwrap();
-                let tenant = model.flows[*at].as_ref().unwrap();
-                let variables = tenant.machine.as_ref().map_or(&[][..], |m| m.variables());
+                let modelled = model.flows[*at].as_ref().unwrap();
+                let variables = modelled.machine.as_ref().map_or(&[][..], |m| m.variables());
                 prop_assert_eq!(view.variables, variables);
-                prop_assert_eq!(view.controls, tenant.controls);
+                prop_assert_eq!(view.controls, modelled.controls);
             }
             Step::Command {
                 flow: at,
@@ -334,7 +334,7 @@ fn follow(programs: &[Program], steps: &[Step], backend: Backend) -> Result<(), 
                 rate,
                 updates,
             } => {
-                let Some(flow) = model.flows[*at].as_ref().map(|tenant| tenant.flow) else {
+                let Some(flow) = model.flows[*at].as_ref().map(|modelled| modelled.flow) else {
                     continue;
                 };
                 model.heard_us = model.now_us;
@@ -350,16 +350,16 @@ fn follow(programs: &[Program], steps: &[Step], backend: Backend) -> Result<(), 
                 real.send(&command, model.now_us);
             }
             Step::Withdraw(at) => {
-                let Some(tenant) = &mut model.flows[*at] else {
+                let Some(modelled) = &mut model.flows[*at] else {
                     continue;
                 };
                 model.heard_us = model.now_us;
-                if tenant.known && !tenant.announce && !tenant.over {
-                    tenant.end_program();
-                    tenant.over = true;
+                if modelled.known && !modelled.announce && !modelled.over {
+                    modelled.end_program();
+                    modelled.over = true;
                 }
                 let command = ToDatapath::Command {
-                    flow: tenant.flow,
+                    flow: modelled.flow,
                     switch: None,
                     cwnd: None,
                     rate: None,
@@ -370,13 +370,13 @@ fn follow(programs: &[Program], steps: &[Step], backend: Backend) -> Result<(), 
             }
             Step::Restart => {
                 model.heard_us = model.now_us;
-                for tenant in model.flows.iter_mut().flatten() {
-                    if tenant.known && !tenant.over {
-                        tenant.end_program();
-                        tenant.silent = false;
-                        tenant.announce = true;
+                for modelled in model.flows.iter_mut().flatten() {
+                    if modelled.known && !modelled.over {
+                        modelled.end_program();
+                        modelled.silent = false;
+                        modelled.announce = true;
                     }
-                    tenant.known = false;
+                    modelled.known = false;
                 }
                 real.live(&bodies, model.now_us);
             }
@@ -385,9 +385,9 @@ fn follow(programs: &[Program], steps: &[Step], backend: Backend) -> Result<(), 
                 real.alive(model.now_us);
             }
             Step::Drain => {
-                for tenant in model.flows.iter_mut().flatten() {
-                    tenant.known |= tenant.announce;
-                    tenant.announce = false;
+                for modelled in model.flows.iter_mut().flatten() {
+                    modelled.known |= modelled.announce;
+                    modelled.announce = false;
                 }
                 real.drain();
             }

@@ -61,14 +61,23 @@ pub const fn scale(value: u64, num: u32, den: u32) -> u64 {
     }
 }
 
-/// `(weight·old + (10 − weight)·new) / 10`, each operation saturating, or `new` when `old` is 0:
-/// libccp's EWMA, weights in tenths.
+/// `floor((weight·old + (10 − weight)·new) / 10)`, exact, or `new` when `old` is 0: libccp's EWMA,
+/// weights in tenths. A weight above 10 counts as 10.
 #[must_use]
 pub const fn ewma(weight: u64, old: u64, new: u64) -> u64 {
     if old == 0 {
         return new;
     }
-    let old = weight.saturating_mul(old);
-    let new = 10_u64.saturating_sub(weight).saturating_mul(new);
-    old.saturating_add(new) / 10
+    let weight = if weight < 10 { weight as u128 } else { 10 };
+    ((weight * old as u128 + (10 - weight) * new as u128) / 10) as u64
 }
+
+/// What an assignment of `value` to `Micros` makes the timer read, µs: at most 2⁶³, so that it
+/// does not wrap around in 292,000 years.
+#[must_use]
+pub const fn timer(value: u64) -> u64 {
+    if value < MAX_TIMER { value } else { MAX_TIMER }
+}
+
+/// The most that the timer can be set to, µs.
+pub const MAX_TIMER: u64 = 1 << 63;

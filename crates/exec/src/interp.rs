@@ -244,7 +244,9 @@ impl Run<'_> {
             Place::Var(VarId(at)) => self.variables[usize::from(at)] = value,
             Place::Cwnd => self.registers.cwnd = value,
             Place::Rate => self.registers.rate = value,
-            Place::Micros => self.registers.timer_zero = self.now().wrapping_sub(value),
+            Place::Micros => {
+                self.registers.timer_zero = self.now().wrapping_sub(arith::timer(value));
+            }
         }
     }
 

@@ -17,6 +17,7 @@
 
 mod decode;
 mod encode;
+mod facts;
 mod flatten;
 mod lift;
 mod sequence;
@@ -40,89 +41,89 @@ pub struct Decoded {
     pub controls: BTreeMap<u32, VarId>,
 }
 
-/// Why bytes are no program that can run.
+/// Why bytes are not a program that can run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// They are fewer than the two counts at their beginning.
+    /// The two counts at the beginning are not complete.
     #[error("the counts of events and instructions are missing")]
     NoCounts,
-    /// There are more or fewer of them than the counts say.
-    #[error("{events} events and {instructions} instructions do not take {bytes} bytes")]
+    /// The number of bytes does not match the counts.
+    #[error("{bytes} bytes do not match {events} events and {instructions} instructions")]
     Length {
         /// Events, as counted.
         events: u32,
         /// Instructions, as counted.
         instructions: u32,
-        /// Bytes there are, the counts included.
+        /// Number of bytes, the counts included.
         bytes: usize,
     },
-    /// An event's instructions are not all among those there are.
-    #[error("event {0} has instructions that do not exist")]
+    /// An event's instructions lie outside of the program.
+    #[error("event {0} refers to instructions outside of the program")]
     OutOfRange(usize),
     /// An event shares instructions with another, or its condition with its body.
     #[error("event {0} shares instructions with another")]
     Overlap(usize),
     /// An event's condition does not end by writing the event flag.
-    #[error("the condition of event {0} does not end by saying whether it holds")]
+    #[error("the condition of event {0} does not end by writing the event flag")]
     NoCondition(usize),
     /// The report registers that are defined are not the first ones, each once.
-    #[error("report register {0} is not defined, but a later one is")]
+    #[error("report register {0} is not defined, but a later report register is")]
     ReportGap(u32),
-    /// Something is wrong with an instruction.
-    #[error("in instruction {at}: {flaw}")]
+    /// An instruction is not valid.
+    #[error("in instruction {at}: {error}")]
     Instruction {
-        /// Which, from 0.
+        /// Index of the instruction, from 0.
         at: usize,
-        /// What is wrong.
+        /// Why it is not valid.
         #[source]
-        flaw: Flaw,
+        error: InstructionError,
     },
-    /// What the instructions come to breaks a bound of programs.
+    /// The program breaks a bound of programs.
     #[error(transparent)]
     Invalid(#[from] Invalid),
 }
 
-/// What is wrong with an instruction.
+/// Why an instruction is not valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Flaw {
-    /// There is no such operation.
-    #[error("{0} is no operation")]
+pub enum InstructionError {
+    /// The operation is unknown.
+    #[error("unknown operation {0}")]
     Opcode(u8),
-    /// There is no such type of register.
-    #[error("{0} is no type of register")]
+    /// The type of a register is unknown.
+    #[error("unknown register type {0}")]
     RegisterType(u8),
-    /// There is no such register of its type.
-    #[error("there is no register {0} of that type")]
+    /// The register does not exist.
+    #[error("register {0} of this type does not exist")]
     Register(u32),
     /// The result is an immediate or a signal.
-    #[error("the result cannot be written")]
+    #[error("the result register cannot be written")]
     ReadOnly,
     /// An operand is a flag that only the datapath reads.
-    #[error("an operand cannot be read")]
+    #[error("an operand register cannot be read")]
     WriteOnly,
     /// A temporary register is read before anything is written to it.
     #[error("temporary register {0} is read before it is written")]
     Unwritten(u32),
-    /// A report or control register has no definition.
+    /// A report register has no definition, or a control register does not exist.
     #[error("register {0} is not defined")]
     Undefined(u32),
     /// A register is defined twice.
     #[error("register {0} is defined twice")]
     Redefined(u32),
-    /// A definition is not one of a report or control register by an immediate.
-    #[error("a definition gives a report or control register an immediate")]
+    /// A definition does not give a report or control register an immediate.
+    #[error("a definition must give a report or control register an immediate")]
     Definition,
-    /// A definition stands in an event.
-    #[error("a definition stands in an event")]
+    /// A definition is part of an event.
+    #[error("a definition must not be part of an event")]
     Misplaced,
-    /// A condition reports, or lets later events run.
-    #[error("a condition writes a flag other than its own")]
+    /// A condition writes the flag of reports or of later events.
+    #[error("a condition writes another flag than the event flag")]
     CommandInCondition,
-    /// The event flag is written elsewhere than at the end of a condition.
-    #[error("the event flag is written elsewhere than at the end of a condition")]
+    /// An instruction other than the last of a condition writes the event flag.
+    #[error("only the last instruction of a condition may write the event flag")]
     EventFlag,
-    /// The flag for reports or for later events is written, but not with a constant that sets it.
-    #[error("a flag is written with something else than a constant that sets it")]
+    /// The flag of reports or of later events is written with something else than a constant that sets it.
+    #[error("the flag of reports or of later events is not set by a constant")]
     Command,
 }
 
@@ -151,13 +152,16 @@ pub enum Append {
 pub struct Encoded {
     /// An INSTALL message from its twelfth byte on.
     pub body: Vec<u8>,
-    /// The control register of each control variable.
+    /// The control register of each control variable that can be updated.
     pub controls: BTreeMap<VarId, u32>,
+    /// Control registers that must be set to these values whenever a flow is switched to the program:
+    /// those whose definitions would not fit. libccp leaves a register that is not defined as it is.
+    pub presets: Vec<(u32, u64)>,
     /// Whether reports end with what [`Append::Flow`] adds.
     pub appended: bool,
 }
 
-/// What libccp has no room for or no way to say. Its bounds are those of libccp 1.2.
+/// Why libccp cannot run a program. The bounds are those of libccp 1.2.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Inexpressible {
     /// Too many report variables.
@@ -176,10 +180,10 @@ pub enum Inexpressible {
         wire::LOCALS
     )]
     Scratch,
-    /// A constant is neither below 2³² − 1 nor `+infinity`.
-    #[error("libccp has constants below 2³² − 1 and +infinity, the program has {0}")]
+    /// A constant is larger than libccp can compute, (2³² − 2)² and a little, and not `+infinity`.
+    #[error("libccp cannot compute the constant {0}")]
     Constant(u64),
-    /// A variable's initial value is neither below 2³² − 1 nor `+infinity`, or is 0x3fffffff, which
+    /// A report variable's or a volatile variable's initial value is neither below 2³² − 1 nor `+infinity`, or is 0x3fffffff, which
     /// libccp takes for infinity there.
     #[error("libccp cannot give `{0}` the initial value {1}")]
     Initial(String, u64),

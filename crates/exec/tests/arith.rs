@@ -62,8 +62,9 @@ fn averages_at_their_edges() {
     assert_eq!(ewma(9, 100, 200), 110);
     assert_eq!(ewma(0, 100, 200), 200);
     assert_eq!(ewma(10, 100, 200), 100);
-    assert_eq!(ewma(12, 100, 200), 120);
-    assert_eq!(ewma(5, MAX, MAX), MAX / 10);
+    assert_eq!(ewma(12, 100, 200), 100);
+    assert_eq!(ewma(5, MAX, MAX), MAX);
+    assert_eq!(ewma(MAX, MAX, 1), MAX);
 }
 
 proptest! {
@@ -117,12 +118,15 @@ proptest! {
     }
 
     #[test]
-    fn an_average_lies_between_old_and_new(
-        weight in 0..=10_u64,
-        old in 1..MAX / 10,
-        new in 0..MAX / 10,
+    fn an_average_is_exact_and_lies_between_old_and_new(
+        weight in number(),
+        old in number().prop_filter("0 is no average", |old| *old > 0),
+        new in number(),
     ) {
         let average = ewma(weight, old, new);
+        let weight = u128::from(weight.min(10));
+        let tenths = weight * u128::from(old) + (10 - weight) * u128::from(new);
+        prop_assert_eq!(u128::from(average), tenths / 10);
         prop_assert!(average >= old.min(new) && average <= old.max(new));
     }
 

@@ -51,6 +51,30 @@ fn reports(source: &str, acks: u64) -> Vec<Option<Vec<u64>>> {
 }
 
 #[test]
+fn a_timer_set_to_infinity_does_not_wrap_around() {
+    let got = reports(
+        "(def (Report (micros 0)) (volatile set false))
+         (when (! set) (:= Micros +infinity) (:= set true))
+         (when true (:= Report.micros Micros) (report) (:= set true))",
+        3,
+    );
+    assert_eq!(got, [None, Some(vec![(1 << 63) + 1]), None]);
+}
+
+#[test]
+fn a_boolean_stored_in_a_number_is_0_or_1() {
+    let program = program(
+        "(def (Report (volatile timeout 0)))
+         (when true (:= Report.timeout Flow.was_timeout) (report))",
+    );
+    let mut machine = Machine::new(&program, 0);
+    for timeout in [1, 0, 1] {
+        let input = with_signal(ack(0), Signal::WasTimeout, timeout);
+        assert_eq!(machine.invoke(&input).report, Some(vec![timeout]));
+    }
+}
+
+#[test]
 fn a_fold_sums_what_is_acknowledged() {
     let got = reports(
         "(def (Report (volatile acked 0)))

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use fairwater_net::Time;
 use fairwater_sim::{
-    Config, Edge, FlowConfig, Governor, Measure, NodeId, PlaneConfig, Simulation, TcpConfig,
+    Controller, Edge, Experiment, FlowConfig, Measure, NodeId, PlaneConfig, Simulation, TcpConfig,
     Traffic,
 };
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use thiserror::Error;
 
-use crate::outside::{self, Inbox};
-use crate::{Observation, Path, Paths, Reported, Reward, SettingsError, Steering};
+use crate::collector::{self, Inbox};
+use crate::{Observation, Path, Paths, PolicyAdapter, Reported, Reward, SettingsErrors};
 
 /// What an environment is like.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -45,30 +45,30 @@ impl Settings {
     ///
     /// # Errors
     /// Each value that is out of its range, with the range.
-    pub fn check(&self) -> Result<(), SettingsError> {
-        let mut problems = self.paths.problems();
-        problems.extend(
+    pub fn check(&self) -> Result<(), SettingsErrors> {
+        let mut errors = self.paths.errors();
+        errors.extend(
             self.reward
                 .check()
                 .err()
-                .map_or_else(Vec::new, |e| e.problems),
+                .map_or_else(Vec::new, |e| e.errors),
         );
         if !(1..=1_000_000).contains(&self.steps) {
-            problems.push(format!(
+            errors.push(format!(
                 "an episode has {} steps: expected 1 to 1000000",
                 self.steps
             ));
         }
         if self.plane_delay_us > 1_000_000 {
-            problems.push(format!(
+            errors.push(format!(
                 "the way to the plane takes {} µs: expected at most 1000000",
                 self.plane_delay_us
             ));
         }
-        if problems.is_empty() {
+        if errors.is_empty() {
             Ok(())
         } else {
-            Err(SettingsError { problems })
+            Err(SettingsErrors { errors })
         }
     }
 }
@@ -93,7 +93,7 @@ pub struct Step {
 
 /// The last step in units, for people.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Reading {
+pub struct StepMetrics {
     /// Time since the episode began, µs.
     pub time_us: u64,
     /// Payload delivered in the step, bit/s.
@@ -107,7 +107,7 @@ pub struct Reading {
 }
 
 /// A flow without a report for so long is lost.
-const PATIENCE: Duration = Duration::from_secs(10);
+const REPORT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// One environment. The same seed and actions give the same episode.
 #[derive(Debug)]
@@ -120,11 +120,11 @@ pub struct Environment {
 #[derive(Debug)]
 struct Episode {
     path: Path,
-    simulation: Simulation<Arc<Config>>,
+    simulation: Simulation<Arc<Experiment>>,
     inbox: Inbox,
-    steering: Steering,
+    adapter: PolicyAdapter,
     observation: Observation,
-    reading: Reading,
+    metrics: StepMetrics,
     steps: u32,
 }
 
@@ -133,7 +133,7 @@ impl Environment {
     ///
     /// # Errors
     /// Everything that is wrong with the settings.
-    pub fn new(settings: Settings, seed: u64) -> Result<Self, SettingsError> {
+    pub fn new(settings: Settings, seed: u64) -> Result<Self, SettingsErrors> {
         settings.check()?;
         Ok(Self {
             settings,
@@ -157,7 +157,7 @@ impl Environment {
             .map_or_else(Observation::default, |episode| episode.observation)
     }
 
-    /// Sets cwnd by the action (see [`Steering::steer`]), and goes on to the flow's next report.
+    /// Sets cwnd by the action (see [`PolicyAdapter::apply`]), and goes on to the flow's next report.
     /// Before the first reset, and after the end of an episode, it resets first.
     ///
     /// # Errors
@@ -192,10 +192,10 @@ impl Environment {
 
     /// The last step in units.
     #[must_use]
-    pub fn reading(&self) -> Reading {
+    pub fn metrics(&self) -> StepMetrics {
         self.episode
             .as_ref()
-            .map_or_else(Reading::default, |episode| episode.reading)
+            .map_or_else(StepMetrics::default, |episode| episode.metrics)
     }
 
     /// What it is like.
@@ -209,16 +209,16 @@ impl Episode {
     /// There is one whenever the settings are right, as they were checked to be.
     fn begin(settings: &Settings, path: Path, seed: u64) -> Option<Self> {
         let inbox = Inbox::default();
-        let plane = outside::plane(&inbox).ok()?;
+        let plane = collector::plane(&inbox).ok()?;
         let config = Arc::new(config(settings, &path, seed));
         let mss = config.flows[0].tcp.mss;
         let mut episode = Self {
             path,
             simulation: Simulation::new(config, plane, ()).ok()?,
             inbox,
-            steering: Steering::new(mss),
+            adapter: PolicyAdapter::new(mss),
             observation: Observation::default(),
-            reading: Reading::default(),
+            metrics: StepMetrics::default(),
             steps: 0,
         };
         if let Some(report) = episode.next_report() {
@@ -228,7 +228,7 @@ impl Episode {
     }
 
     fn step(&mut self, action: f32, settings: &Settings) -> Step {
-        let cwnd = self.steering.steer(action);
+        let cwnd = self.adapter.apply(action);
         // A flow that has reported has a connection, which the plane governs for ever.
         let _ = self.simulation.command(0, Some(cwnd), None);
         self.steps += 1;
@@ -253,7 +253,7 @@ impl Episode {
 
     /// Goes on to the flow's next report.
     fn next_report(&mut self) -> Option<Reported> {
-        let limit = self.simulation.now() + PATIENCE;
+        let limit = self.simulation.now() + REPORT_TIMEOUT;
         while !self.inbox.is_full() {
             // Nobody looks on who could stop it.
             if !self.simulation.step(limit).unwrap_or(false) {
@@ -263,16 +263,16 @@ impl Episode {
         self.inbox.take()
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "readings are rough")]
+    #[expect(clippy::cast_precision_loss, reason = "metrics are rough")]
     fn take_in(&mut self, report: &Reported) {
-        self.observation = self.steering.observe(report);
+        self.observation = self.adapter.observe(report);
         let elapsed = report.elapsed.max(1) as f64;
         let delivered = report.delivered as f64;
         let lost = report.lost as f64 * MSS;
-        self.reading = Reading {
+        self.metrics = StepMetrics {
             time_us: report.time_us,
             throughput_bps: delivered * 8e6 / elapsed,
-            rtt_us: self.steering.mean_rtt_us(),
+            rtt_us: self.adapter.mean_rtt_us(),
             loss: if lost > 0.0 {
                 lost / (lost + delivered)
             } else {
@@ -287,9 +287,9 @@ impl Episode {
         let payload_bps = self.path.rate_bps as f64 * MSS / (MSS + HEADERS);
         let base = self.path.base_rtt_us();
         reward.of(
-            self.reading.throughput_bps / payload_bps,
-            (self.reading.rtt_us - base) / base,
-            self.reading.loss,
+            self.metrics.throughput_bps / payload_bps,
+            (self.metrics.rtt_us - base) / base,
+            self.metrics.loss,
         )
     }
 }
@@ -298,7 +298,7 @@ impl Episode {
 const MSS: f64 = 1448.0;
 const HEADERS: f64 = 52.0;
 
-fn config(settings: &Settings, path: &Path, seed: u64) -> Config {
+fn config(settings: &Settings, path: &Path, seed: u64) -> Experiment {
     let (there, back) = path.links();
     let edge = |name: &str, from, to, link| Edge {
         name: name.to_owned(),
@@ -306,7 +306,7 @@ fn config(settings: &Settings, path: &Path, seed: u64) -> Config {
         to: NodeId(to),
         link,
     };
-    Config {
+    Experiment {
         seed,
         // Longer than any episode.
         duration: Duration::from_secs(1 << 32),
@@ -317,7 +317,7 @@ fn config(settings: &Settings, path: &Path, seed: u64) -> Config {
             from: NodeId(0),
             to: NodeId(1),
             path: fairwater_sim::Path::Shortest,
-            governor: Governor::Plane(outside::NAME.to_owned()),
+            controller: Controller::Plane(collector::NAME.to_owned()),
             traffic: Traffic::Bulk,
             start: Time::ZERO,
             start_jitter: Duration::ZERO,

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::{ActionError, Environment, OBSERVATION, Path, Reading, Settings, SettingsError};
+use crate::{ActionError, Environment, OBSERVATION, Path, Settings, SettingsErrors, StepMetrics};
 
 /// Environments of the same settings, each with a seed of its own. An episode that ends is
 /// followed by the next at once: the observation is then the next one's first, and the last of the
@@ -32,7 +32,7 @@ pub struct Steps<'a> {
 pub enum FleetError {
     /// The settings are wrong.
     #[error(transparent)]
-    Settings(#[from] SettingsError),
+    Settings(#[from] SettingsErrors),
     /// There are none, or too many.
     #[error("a fleet of {0} environments: expected 1 to 65536")]
     Count(usize),
@@ -134,8 +134,8 @@ impl Fleet {
 
     /// By environment: its last step in units. After the end of an episode, the first report of
     /// the next.
-    pub fn readings(&self) -> impl Iterator<Item = Reading> + '_ {
-        self.environments.iter().map(Environment::reading)
+    pub fn metrics(&self) -> impl Iterator<Item = StepMetrics> + '_ {
+        self.environments.iter().map(Environment::metrics)
     }
 
     /// By environment: its path, once it has one.

@@ -36,10 +36,10 @@ impl Range {
         (self.least + (self.most - self.least) * share).clamp(self.least, self.most)
     }
 
-    fn check(self, what: &'static str, within: Self, problems: &mut Vec<String>) {
+    fn check(self, what: &'static str, within: Self, errors: &mut Vec<String>) {
         let is_in = |value: f64| (within.least..=within.most).contains(&value);
         if !is_in(self.least) || !is_in(self.most) || self.least > self.most {
-            problems.push(format!(
+            errors.push(format!(
                 "{what} is from {} to {}: expected a range, rising, within {} to {}",
                 self.least, self.most, within.least, within.most
             ));
@@ -74,24 +74,24 @@ impl Default for Paths {
 
 /// Everything that is wrong with settings.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{}", .problems.join("\n"))]
-pub struct SettingsError {
+#[error("{}", .errors.join("\n"))]
+pub struct SettingsErrors {
     /// One sentence each; never empty.
-    pub problems: Vec<String>,
+    pub errors: Vec<String>,
 }
 
 impl Paths {
-    pub(crate) fn problems(&self) -> Vec<String> {
-        let mut problems = Vec::new();
+    pub(crate) fn errors(&self) -> Vec<String> {
+        let mut errors = Vec::new();
         for (what, range, within) in [
             ("the rate, Mbit/s,", self.rate_mbit, Range::new(0.1, 1000.0)),
             ("the RTT, ms,", self.rtt_ms, Range::new(1.0, 1000.0)),
             ("the buffer, BDPs,", self.buffer_bdp, Range::new(0.05, 20.0)),
             ("the share of packets lost", self.loss, Range::new(0.0, 0.5)),
         ] {
-            range.check(what, within, &mut problems);
+            range.check(what, within, &mut errors);
         }
-        problems
+        errors
     }
 
     #[expect(

@@ -1,6 +1,6 @@
 //! What is wanted.
 
-use crate::paths::SettingsError;
+use crate::paths::SettingsErrors;
 
 /// Weights of the reward of a step:
 ///
@@ -41,7 +41,7 @@ impl Reward {
             - self.loss * loss
     }
 
-    pub(crate) fn check(&self) -> Result<(), SettingsError> {
+    pub(crate) fn check(&self) -> Result<(), SettingsErrors> {
         let weights = [
             ("throughput", self.throughput),
             ("delay", self.delay),
@@ -50,13 +50,13 @@ impl Reward {
         let wrong = weights
             .iter()
             .filter(|(_, weight)| !(0.0..=1000.0).contains(weight));
-        let problems: Vec<_> = wrong
+        let errors: Vec<_> = wrong
             .map(|(name, weight)| format!("the weight of {name} is {weight}: expected 0 to 1000"))
             .collect();
-        if problems.is_empty() {
+        if errors.is_empty() {
             Ok(())
         } else {
-            Err(SettingsError { problems })
+            Err(SettingsErrors { errors })
         }
     }
 }

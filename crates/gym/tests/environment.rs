@@ -148,33 +148,33 @@ proptest! {
 fn cwnd_follows_the_actions() {
     let mut environment = environment(fixed(0.0, 200), 1);
     environment.reset(None);
-    assert_eq!(environment.reading().cwnd, 10 * 1448);
+    assert_eq!(environment.metrics().cwnd, 10 * 1448);
     // Of 10 segments, with fractions: 10.7, 11.5, 12.3, 13.2; what is in force is whole.
     let mut seen = Vec::new();
     for _ in 0..5 {
         environment.step(0.1).unwrap();
-        seen.push(environment.reading().cwnd / 1448);
+        seen.push(environment.metrics().cwnd / 1448);
     }
     assert_eq!(seen, [10, 11, 12, 13, 14]);
     environment.step(-1.0).unwrap();
-    assert_eq!(environment.reading().cwnd / 1448, 7);
+    assert_eq!(environment.metrics().cwnd / 1448, 7);
     // Out of the bounds is at the bound.
     environment.step(7.0).unwrap();
-    assert_eq!(environment.reading().cwnd / 1448, 14);
+    assert_eq!(environment.metrics().cwnd / 1448, 14);
     for _ in 0..10 {
         environment.step(-1.0).unwrap();
     }
-    assert_eq!(environment.reading().cwnd / 1448, 2);
+    assert_eq!(environment.metrics().cwnd / 1448, 2);
 }
 
 #[test]
 fn a_step_lasts_a_round_trip() {
     let mut environment = environment(fixed(0.0, 200), 1);
     environment.reset(None);
-    let mut before = environment.reading().time_us;
+    let mut before = environment.metrics().time_us;
     for _ in 0..30 {
         environment.step(0.0).unwrap();
-        let now = environment.reading().time_us;
+        let now = environment.metrics().time_us;
         assert!(
             (40_000..60_000).contains(&(now - before)),
             "{}",
@@ -243,13 +243,13 @@ fn weights_are_obeyed() {
 fn throughput_is_what_the_link_carries_and_no_more() {
     let mut environment = environment(fixed(0.01, 400), 3);
     let mut observation = environment.reset(None);
-    let (mut bits, mut before) = (0.0, environment.reading().time_us);
+    let (mut bits, mut before) = (0.0, environment.metrics().time_us);
     let begun = before;
     for _ in 0..300 {
         observation = environment.step(steady(&observation)).unwrap().observation;
-        let reading = environment.reading();
-        bits += reading.throughput_bps * (reading.time_us - before) as f64 / 1e6;
-        before = reading.time_us;
+        let metrics = environment.metrics();
+        bits += metrics.throughput_bps * (metrics.time_us - before) as f64 / 1e6;
+        before = metrics.time_us;
     }
     let mbit = bits / (before - begun) as f64;
     // 10 Mbit/s of packets are 9.65 of payload.
@@ -298,9 +298,9 @@ fn everything_that_is_wrong_is_named_with_its_range() {
         steps: 0,
         plane_delay_us: 2_000_000,
     };
-    let problems = settings.check().unwrap_err().problems;
-    assert_eq!(problems.len(), 7, "{problems:#?}");
-    for (problem, range) in problems.iter().zip([
+    let errors = settings.check().unwrap_err().errors;
+    assert_eq!(errors.len(), 7, "{errors:#?}");
+    for (error, range) in errors.iter().zip([
         "0.1 to 1000",
         "rising",
         "0.05 to 20",
@@ -309,7 +309,7 @@ fn everything_that_is_wrong_is_named_with_its_range() {
         "1 to 1000000",
         "at most 1000000",
     ]) {
-        assert!(problem.contains(range), "{problem}");
+        assert!(error.contains(range), "{error}");
     }
     assert!(Environment::new(settings, 1).is_err());
     assert!(matches!(

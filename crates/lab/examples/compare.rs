@@ -7,20 +7,21 @@ use std::error::Error;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use fairwater_lab::{Contender, Experiment, report, run};
+use fairwater_lab::{Candidate, Comparison, run};
+use fairwater_results::report;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let link = arguments
         .next()
         .unwrap_or_else(|| "48mbit 20ms 1bdp".to_owned());
-    let contenders = ["reno", "cubic"].map(|name| Contender {
+    let candidates = ["reno", "cubic"].map(|name| Candidate {
         label: format!("kernel:{name}"),
         congestion_control: name.to_owned(),
     });
-    let mut experiment = Experiment::new(link.parse()?, contenders.into());
-    experiment.duration = Duration::from_secs(10);
-    let results = run(&experiment, &AtomicBool::new(false), &mut |_| ())?;
+    let mut comparison = Comparison::new(link.parse()?, candidates.into());
+    comparison.duration = Duration::from_secs(10);
+    let results = run(&comparison, &AtomicBool::new(false), &mut |_| ())?;
     for run in &results.runs {
         println!(
             "{}: {:.1} Mbit/s, {:.1} % of the link, queueing delay {:.1} ms at the median",
@@ -31,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         );
     }
     if let Some(file) = arguments.next() {
-        std::fs::write(file, report::html(&results))?;
+        std::fs::write(file, report::comparison(&results))?;
     }
     Ok(())
 }

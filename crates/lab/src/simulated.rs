@@ -1,35 +1,24 @@
-//! Running an experiment in the simulator: the same link and the same measures, in virtual time
+//! Comparisons in the simulator: the same link and the same measures, in virtual time
 //! and with no more than this process.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use fairwater_experiment::{
+    Backend, Controller, Experiment, FlowProgress, Measure, Native, Progress, TICK, TcpConfig,
+};
 use fairwater_net::{Capacity, Time};
 use fairwater_plane::Plane;
-use fairwater_sim::{
-    Config, Ecn, Edge, EdgeId, Fate, FlowConfig, FlowOutcome, Governor, Measure, Native, NodeId,
-    Observer, Outcome, Path, PlaneConfig, SimulationError, TcpConfig, Traffic,
+use fairwater_results::{
+    AtBottleneck, Fallback, PacketLog, PacketRecord, Results, RunResult, Series, SocketSample,
+    Window,
 };
+use fairwater_sim::{FlowOutcome, Observer, Outcome, PacketOutcome, SimulationError};
 
+use crate::comparison::{BOTTLENECK, Candidate, Comparison};
 use crate::error::LabError;
-use crate::experiment::{Contender, Experiment};
-use crate::link_log::{LinkLog, PacketRecord};
-use crate::results::{FlowAtLink, Results, RunResult, Series, Window};
-use crate::run::{FlowProgress, Progress, TICK, first_arrival};
-use crate::sampler::TcpSample;
-use crate::scenario::World;
-
-/// What the simulator has in place of the kernel's congestion control of this name: the native one
-/// of the same algorithm. The kernel's others it does not have.
-#[must_use]
-pub fn counterpart(kernel: &str) -> Option<Native> {
-    match kernel {
-        "reno" => Some(Native::Reno),
-        "cubic" => Some(Native::Cubic),
-        _ => None,
-    }
-}
+use crate::points;
 
 /// What an experiment in the simulator gave.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,40 +29,40 @@ pub struct Simulated {
     pub notices: Vec<String>,
 }
 
-/// Runs an experiment in the simulator; `plane` makes a plane with the algorithms that contenders
-/// name, one for each run, and `progress` is told at most ten times a second how it goes. Setting
+/// Runs an experiment in the simulator; `plane` makes a plane with the algorithms that candidates
+/// name, one for each run, and `progress` hears at most ten times a second how far it is. Setting
 /// `cancel` ends it soon.
 ///
 /// # Errors
 /// What kept it from running, [`LabError::Cancelled`], or what `plane` failed with.
 pub fn simulate<E: From<LabError>>(
-    experiment: &Experiment<Governor>,
+    comparison: &Comparison<Controller>,
     mut plane: impl FnMut() -> Result<Plane, E>,
     cancel: &AtomicBool,
     progress: &mut dyn FnMut(&Progress),
 ) -> Result<Simulated, E> {
-    let capacity = experiment.check_description()?;
-    if experiment.ipv6 {
+    let capacity = comparison.check_description()?;
+    if comparison.ipv6 {
         return Err(LabError::SimulatedIpv6.into());
     }
-    let groups = experiment.groups();
-    let mut runs = Vec::with_capacity(experiment.contenders.len());
+    let groups = comparison.groups();
+    let mut runs = Vec::with_capacity(comparison.candidates.len());
     let mut notices = Vec::new();
     for (number, group) in groups.iter().enumerate() {
         let run = Run {
-            experiment,
+            comparison,
             capacity: &capacity,
-            contenders: group,
+            candidates: group,
             cancel,
         };
-        let mut watcher = Watcher::new(&run, (number, groups.len()), progress);
-        let mut length = experiment.duration + experiment.link.rtt * SPARE_RTTS + SPARE;
+        let mut observer = ProgressObserver::new(&run, (number, groups.len()), progress);
+        let mut length = comparison.duration + comparison.link.rtt * SPARE_RTTS + SPARE;
         let (window, outcome) = loop {
-            let outcome = run.simulate(length, plane()?, &mut watcher)?;
-            let window = run.window(&watcher.log);
+            let outcome = run.simulate(length, plane()?, &mut observer)?;
+            let window = run.window(&observer.log);
             // What left the bottleneck by then has come out half an RTT later. More is needed only
             // where handshakes were lost: the same again, and a little more.
-            let needed = window.to + experiment.link.rtt;
+            let needed = window.to + comparison.link.rtt;
             if needed <= Time::ZERO + length {
                 break (window, outcome);
             }
@@ -85,13 +74,13 @@ pub fn simulate<E: From<LabError>>(
                 .iter()
                 .map(|(at, text)| format!("{:.6} s: {text}", at.as_secs_f64())),
         );
-        runs.extend(run.measure(&watcher.log, &outcome, window));
+        runs.extend(run.measure(&observer.log, &outcome, window));
     }
     let results = Results {
-        link: experiment.link.to_string(),
-        on: World::Sim,
-        duration_s: experiment.duration.as_secs_f64(),
-        together: experiment.together,
+        link: comparison.link.to_string(),
+        on: Backend::Sim,
+        duration_s: comparison.duration.as_secs_f64(),
+        together: comparison.together,
         ipv6: false,
         traffic: None,
         kernel: None,
@@ -108,20 +97,11 @@ const SPARE: Duration = Duration::from_millis(10);
 /// Samples of a run: what the report draws.
 const SAMPLES: u32 = 600;
 
-/// Receive windows grow to 64 MiB, as those of the lab's hosts, so that the congestion window is
-/// the limit.
-const RECEIVE_WINDOW: u64 = 64 << 20;
-
-/// The bottleneck, from the sender to the receiver, and the way back.
-const BOTTLENECK: EdgeId = EdgeId(0);
-const SENDER: NodeId = NodeId(0);
-const RECEIVER: NodeId = NodeId(1);
-
-/// One run: contenders that share the link, or one that has it alone.
+/// One run: candidates that share the link, or one that has it alone.
 struct Run<'a> {
-    experiment: &'a Experiment<Governor>,
+    comparison: &'a Comparison<Controller>,
     capacity: &'a Capacity,
-    contenders: &'a [Contender<Governor>],
+    candidates: &'a [Candidate<Controller>],
     cancel: &'a AtomicBool,
 }
 
@@ -130,107 +110,72 @@ impl Run<'_> {
         &self,
         length: Duration,
         plane: Plane,
-        watcher: &mut Watcher<'_>,
+        observer: &mut ProgressObserver<'_>,
     ) -> Result<Outcome, LabError> {
-        watcher.begin();
-        fairwater_sim::run(&self.config(length), plane, watcher).map_err(|error| match error {
+        observer.begin();
+        fairwater_sim::run(&self.experiment(length), plane, observer).map_err(|error| match error {
             SimulationError::Config(error) => LabError::Simulator(error),
             SimulationError::Stopped => LabError::Cancelled,
         })
     }
 
-    fn config(&self, length: Duration) -> Config {
-        let link = &self.experiment.link;
-        let edge = |name: &str, from, to, link| Edge {
-            name: name.to_owned(),
-            from,
-            to,
-            link,
-        };
-        // Flows that begin at the same moment would stay as one; real ones never do.
-        let start_jitter = match self.contenders {
-            [_alone] => Duration::ZERO,
-            _ => link.rtt,
-        };
-        let flow = |contender: &Contender<Governor>| FlowConfig {
-            name: contender.label.clone(),
-            from: SENDER,
-            to: RECEIVER,
-            path: Path::Shortest,
-            governor: contender.congestion_control.clone(),
-            traffic: Traffic::Bulk,
-            start: Time::ZERO,
-            start_jitter,
-            stop: None,
-            priority: 0,
-            tag: 0,
-            tcp: TcpConfig {
-                receive_window: RECEIVE_WINDOW,
-                ecn: match link.mark {
-                    Some(_) => Ecn::Classic,
-                    None => Ecn::Off,
-                },
-                ..TcpConfig::default()
-            },
-        };
-        Config {
-            seed: link.seed,
-            duration: length,
-            nodes: 2,
-            edges: vec![
-                edge(
-                    "bottleneck",
-                    SENDER,
-                    RECEIVER,
-                    link.forward_config(self.capacity),
-                ),
-                edge("back", RECEIVER, SENDER, link.reverse_config()),
-            ],
-            flows: self.contenders.iter().map(flow).collect(),
-            plane: PlaneConfig::default(),
-            measure: Measure {
-                interval: Some(self.interval()),
-                watch: Some(BOTTLENECK),
-                ..Measure::default()
-            },
+    fn experiment(&self, length: Duration) -> Experiment {
+        let controller = Controller::clone;
+        let mut experiment = self
+            .comparison
+            .experiment(self.capacity, self.candidates, controller);
+        experiment.duration = length;
+        // Flows that begin at the same moment would stay in step; real ones never do.
+        if experiment.flows.len() > 1 {
+            for flow in &mut experiment.flows {
+                flow.start_jitter = self.comparison.link.rtt;
+            }
         }
+        experiment.measure = Measure {
+            interval: Some(self.interval()),
+            watch: Some(BOTTLENECK),
+            ..Measure::default()
+        };
+        experiment
     }
 
     fn interval(&self) -> Duration {
-        self.experiment.duration / SAMPLES
+        self.comparison.duration / SAMPLES
     }
 
-    fn window(&self, log: &LinkLog) -> Window {
-        let from = first_arrival(log, self.contenders.len());
+    fn window(&self, log: &PacketLog) -> Window {
+        let from = log.first_data(self.candidates.len());
         Window {
             from,
-            to: from + self.experiment.duration,
+            to: from + self.comparison.duration,
         }
     }
 
     fn measure<'a>(
         &'a self,
-        log: &'a LinkLog,
+        log: &'a PacketLog,
         outcome: &'a Outcome,
         window: Window,
     ) -> impl Iterator<Item = RunResult> + 'a {
-        let flows = self.contenders.iter().zip(&outcome.flows).zip(0..);
-        flows.map(move |((contender, outcome), index)| {
-            let at_link = FlowAtLink::measure(log, index, window, self.capacity);
-            let congestion_control = name(&contender.congestion_control);
+        let notices = &outcome.notices;
+        let flows = self.candidates.iter().zip(&outcome.flows).zip(0..);
+        flows.map(move |((candidate, outcome), index)| {
+            let at_link = AtBottleneck::of_flow(log, index, window, self.capacity);
+            let congestion_control = name(&candidate.congestion_control);
             let by_the_end = outcome.samples.iter().filter(|s| s.at <= window.to);
             RunResult {
-                name: contender.label.clone(),
+                name: candidate.label.clone(),
                 throughput_bps: at_link.throughput_bps,
                 utilisation: at_link.utilisation,
-                queueing_delay_ms: at_link.queueing_delay_ms,
+                queueing_delay_ms: at_link.queueing_delay_ms(),
                 loss: at_link.loss,
                 packets: at_link.packets,
-                dropped: at_link.dropped,
+                dropped: at_link.dropped + at_link.lost,
                 marked: at_link.marked,
                 retransmissions: by_the_end.map(|sample| sample.retransmissions).sum(),
                 cpu_seconds: None,
                 emulator_cpu_seconds: None,
+                fallback: fallback(&candidate.congestion_control, outcome, notices),
                 disturbed: false,
                 disturbance: None,
                 tries: 1,
@@ -247,18 +192,20 @@ impl Run<'_> {
     }
 
     /// A flow's samples, as the lab takes them of sockets.
-    fn samples(&self, name: &str, outcome: &FlowOutcome, window: Window) -> Vec<TcpSample> {
+    fn samples(&self, name: &str, outcome: &FlowOutcome, window: Window) -> Vec<SocketSample> {
         let mss = TcpConfig::default().mss;
         let interval_s = self.interval().as_secs_f64();
         let mut retransmissions = 0u64;
         let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
         let sample = |sample: &fairwater_sim::Sample| {
             retransmissions += sample.retransmissions;
-            TcpSample {
+            SocketSample {
                 at: Time::ZERO + sample.at.since(window.from),
                 congestion_control: name.to_owned(),
                 cwnd_packets: small(sample.cwnd / u64::from(mss)),
                 mss_bytes: mss,
+                ssthresh_packets: None,
+                state: None,
                 srtt_us: small(sample.srtt_us),
                 pacing_bps: (sample.rate > 0).then(|| sample.rate.saturating_mul(8)),
                 delivery_bps: (sample.delivered_bytes as f64 * 8.0 / interval_s) as u64,
@@ -272,64 +219,77 @@ impl Run<'_> {
     }
 }
 
+/// A flow's time under the fallback, with the reason that the plane gave.
+fn fallback(
+    controller: &Controller,
+    outcome: &FlowOutcome,
+    notices: &[(Time, String)],
+) -> Option<Fallback> {
+    let mut fallback = outcome.fallback.map(points::fallback)?;
+    if let Controller::Plane(algorithm) = controller {
+        fallback.explain(algorithm, "", notices.iter().map(|(_, text)| text.as_str()));
+    }
+    Some(fallback)
+}
+
 /// What a congestion control is called in results.
-fn name(governor: &Governor) -> String {
-    match governor {
-        Governor::Plane(name) => name.clone(),
-        Governor::Native(Native::Reno) => "native:reno".to_owned(),
-        Governor::Native(Native::Cubic) => "native:cubic".to_owned(),
-        Governor::Native(Native::Constant(bytes)) => format!("native:constant:{bytes}B"),
+fn name(controller: &Controller) -> String {
+    match controller {
+        Controller::Plane(name) => name.clone(),
+        Controller::Native(Native::Reno) => "native:reno".to_owned(),
+        Controller::Native(Native::Cubic) => "native:cubic".to_owned(),
+        Controller::Native(Native::Constant(bytes)) => format!("native:constant:{bytes}B"),
     }
 }
 
 /// Records what becomes of packets, tells progress, and ends the run when asked to.
-struct Watcher<'a> {
+struct ProgressObserver<'a> {
     cancel: &'a AtomicBool,
     progress: &'a mut dyn FnMut(&Progress),
-    told: Progress,
+    now: Progress,
     labels: Vec<String>,
-    /// When progress was told last: the real time, and the virtual.
+    /// The last update: its real time, and its virtual time.
     last: (Instant, Time),
-    log: LinkLog,
+    log: PacketLog,
     /// By flow: bytes that passed the bottleneck since then.
     bytes: Vec<u64>,
 }
 
-impl<'a> Watcher<'a> {
+impl<'a> ProgressObserver<'a> {
     fn new(
         run: &Run<'a>,
         (number, runs): (usize, usize),
         progress: &'a mut dyn FnMut(&Progress),
     ) -> Self {
-        let labels = run.contenders.iter().map(|one| one.label.clone());
-        Watcher {
+        let labels = run.candidates.iter().map(|one| one.label.clone());
+        ProgressObserver {
             cancel: run.cancel,
             progress,
-            told: Progress {
+            now: Progress {
                 run: number,
                 runs,
                 attempt: 1,
                 elapsed: Duration::ZERO,
-                duration: run.experiment.duration,
+                duration: run.comparison.duration,
                 flows: Vec::new(),
             },
             labels: labels.collect(),
             last: (Instant::now(), Time::ZERO),
-            log: LinkLog::default(),
-            bytes: vec![0; run.contenders.len()],
+            log: PacketLog::default(),
+            bytes: vec![0; run.candidates.len()],
         }
     }
 
     fn begin(&mut self) {
-        self.log = LinkLog::default();
+        self.log = PacketLog::default();
         self.bytes.fill(0);
         self.last = (Instant::now(), Time::ZERO);
-        self.told.elapsed = Duration::ZERO;
-        self.told.flows.clear();
-        (self.progress)(&self.told);
+        self.now.elapsed = Duration::ZERO;
+        self.now.flows.clear();
+        (self.progress)(&self.now);
     }
 
-    fn tell(&mut self, now: Time) {
+    fn update(&mut self, now: Time) {
         let seconds = now.since(self.last.1).as_secs_f64();
         let flow = |(label, bytes): (&String, &mut u64)| FlowProgress {
             label: label.clone(),
@@ -339,35 +299,35 @@ impl<'a> Watcher<'a> {
             retransmissions: None,
         };
         let flows = self.labels.iter().zip(&mut self.bytes);
-        self.told.flows = flows.map(flow).collect();
-        self.told.elapsed = now.since(Time::ZERO).min(self.told.duration);
+        self.now.flows = flows.map(flow).collect();
+        self.now.elapsed = now.since(Time::ZERO).min(self.now.duration);
         self.last = (Instant::now(), now);
-        (self.progress)(&self.told);
+        (self.progress)(&self.now);
     }
 }
 
-impl Observer for Watcher<'_> {
+impl Observer for ProgressObserver<'_> {
     fn progress(&mut self, now: Time) -> ControlFlow<()> {
         if self.cancel.load(Ordering::Relaxed) {
             return ControlFlow::Break(());
         }
         if self.last.0.elapsed() >= TICK {
-            self.tell(now);
+            self.update(now);
         }
         ControlFlow::Continue(())
     }
 
-    fn fate(&mut self, flow: usize, fate: &Fate) {
+    fn packet_outcome(&mut self, flow: usize, fate: &PacketOutcome) {
         // At most 64 flows share a link.
         let index = flow as u8;
         self.log.push(match *fate {
-            Fate::Passed(ref passage) => {
+            PacketOutcome::Delivered(ref times) => {
                 if let Some(bytes) = self.bytes.get_mut(flow) {
-                    *bytes += u64::from(passage.size_bytes);
+                    *bytes += u64::from(times.size_bytes);
                 }
-                PacketRecord::delivered(index, passage)
+                PacketRecord::delivered(index, times)
             }
-            Fate::Dropped {
+            PacketOutcome::Dropped {
                 at,
                 size_bytes,
                 reason,

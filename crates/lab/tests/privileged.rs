@@ -14,15 +14,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fairwater_lab::{Contender, Experiment, LabError, Results, Sending, Traffic, require, run};
+use fairwater_experiment::Backend;
+use fairwater_lab::points::run_real;
+use fairwater_lab::{Candidate, Comparison, LabError, run};
+use fairwater_results::{PointResult, Results, TrafficProgram};
+use fairwater_scenario::{Resolver, Scenario, Sender};
+use fairwater_testbed::{KernelSender, TestbedError, require};
 
 /// One run at a time: each needs the whole machine.
 static MACHINE: Mutex<()> = Mutex::new(());
 
 /// Whether this machine can run these tests. When it cannot, says why; that is a failure when
 /// `FAIRWATER_REQUIRE_PRIVILEGED=1`.
-fn gate(traffic: Traffic) -> bool {
-    let Err(missing) = require(traffic) else {
+fn gate(program: TrafficProgram) -> bool {
+    let Err(missing) = require(program) else {
         return true;
     };
     let reasons: Vec<String> = missing.iter().map(ToString::to_string).collect();
@@ -36,35 +41,35 @@ fn gate(traffic: Traffic) -> bool {
     false
 }
 
-fn kernel(name: &str) -> Contender {
-    Contender {
+fn kernel(name: &str) -> Candidate {
+    Candidate {
         label: format!("kernel:{name}"),
         congestion_control: name.to_owned(),
     }
 }
 
-fn experiment(link: &str, seconds: u64, names: &[&str], traffic: Traffic) -> Experiment {
-    let contenders = names.iter().map(|name| kernel(name)).collect();
-    let mut experiment = Experiment::new(link.parse().expect("a link"), contenders);
+fn experiment(link: &str, seconds: u64, names: &[&str], program: TrafficProgram) -> Comparison {
+    let candidates = names.iter().map(|name| kernel(name)).collect();
+    let mut experiment = Comparison::new(link.parse().expect("a link"), candidates);
     experiment.duration = Duration::from_secs(seconds);
-    experiment.traffic = traffic;
+    experiment.program = program;
     experiment.tries = 1;
     experiment
 }
 
-fn undisturbed(experiment: &Experiment) -> Results {
+fn undisturbed(experiment: &Comparison) -> Results {
     run(experiment, &AtomicBool::new(false), &mut |_| ()).unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// What a run could leave: this process's children, and the namespaces and devices one can see.
 #[derive(Debug, PartialEq)]
-struct Surroundings {
+struct MachineState {
     children: BTreeSet<String>,
     namespaces: BTreeSet<String>,
     devices: BTreeSet<String>,
 }
 
-impl Surroundings {
+impl MachineState {
     fn now() -> Self {
         let listed = |directory: &str| -> BTreeSet<String> {
             fs::read_dir(directory)
@@ -86,7 +91,7 @@ impl Surroundings {
                     .collect::<Vec<_>>()
             })
             .collect();
-        Surroundings {
+        MachineState {
             children,
             namespaces: listed("/run/netns"),
             devices: listed("/sys/class/net"),
@@ -97,11 +102,11 @@ impl Surroundings {
 #[test]
 fn reno_fills_a_link_and_leaves_nothing() {
     let _alone = MACHINE.lock();
-    if !gate(Traffic::Iperf3) {
+    if !gate(TrafficProgram::Iperf3) {
         return;
     }
-    let before = Surroundings::now();
-    let experiment = experiment("20mbit 10ms 1bdp", 3, &["reno"], Traffic::Iperf3);
+    let before = MachineState::now();
+    let experiment = experiment("20mbit 10ms 1bdp", 3, &["reno"], TrafficProgram::Iperf3);
     let mut seen = Vec::new();
     let results = run(&experiment, &AtomicBool::new(false), &mut |progress| {
         seen.push(progress.clone());
@@ -131,13 +136,13 @@ fn reno_fills_a_link_and_leaves_nothing() {
     let last = seen.last().expect("progress was told");
     assert_eq!(last.elapsed, Duration::from_secs(3));
     assert!(seen.iter().any(|told| told.flows[0].throughput_bps > 10e6));
-    assert_eq!(Surroundings::now(), before);
+    assert_eq!(MachineState::now(), before);
 }
 
 #[test]
-fn contenders_share_a_link_over_ipv6() {
+fn candidates_share_a_link_over_ipv6() {
     let _alone = MACHINE.lock();
-    for traffic in [Traffic::Iperf3, Traffic::Bulk] {
+    for traffic in [TrafficProgram::Iperf3, TrafficProgram::Bulk] {
         if !gate(traffic) {
             continue;
         }
@@ -160,7 +165,7 @@ fn contenders_share_a_link_over_ipv6() {
 #[test]
 fn a_trace_bounds_what_passes() {
     let _alone = MACHINE.lock();
-    if !gate(Traffic::Bulk) {
+    if !gate(TrafficProgram::Bulk) {
         return;
     }
     let directory = tempfile::tempdir().expect("a directory");
@@ -171,43 +176,123 @@ fn a_trace_bounds_what_passes() {
     let lines: Vec<String> = fast.chain(slow).collect();
     fs::write(&file, lines.join("\n")).expect("written");
     let link = format!("trace:{} 20ms 60pkt", file.display());
-    let results = undisturbed(&experiment(&link, 3, &["cubic"], Traffic::Bulk));
+    let results = undisturbed(&experiment(&link, 3, &["cubic"], TrafficProgram::Bulk));
     let cubic = &results.runs[0];
     assert!((0.4..=1.001).contains(&cubic.utilisation), "{cubic:?}");
     assert!(cubic.throughput_bps < 7.6e6, "{cubic:?}");
 }
 
+/// Any algorithm and no file.
+struct Anything;
+
+impl Resolver for Anything {
+    fn read(&self, name: &str) -> Result<String, String> {
+        Err(format!("there is no {name}"))
+    }
+
+    fn check_algorithm(&self, _: &str) -> Result<(), Vec<String>> {
+        Ok(())
+    }
+}
+
+/// The result of a scenario's only point on real TCP.
+fn real_point(text: &str) -> PointResult {
+    let scenario = Scenario::parse("real.toml", text, Backend::Linux, &Anything);
+    let scenario = scenario.unwrap_or_else(|refused| panic!("{refused}"));
+    let sender = |sender: &Sender| KernelSender {
+        congestion_control: sender.text().trim_start_matches("kernel:").to_owned(),
+        at_both_ends: false,
+    };
+    let never = AtomicBool::new(false);
+    run_real(&scenario.point(0), sender, None, &never, &mut |_| ())
+        .unwrap_or_else(|e| panic!("{e}"))
+}
+
 #[test]
 fn a_flow_that_starts_after_the_end_does_not_run() {
     let _alone = MACHINE.lock();
-    if !gate(Traffic::Bulk) {
+    if !gate(TrafficProgram::Bulk) {
         return;
     }
-    let mut experiment = experiment("20mbit 10ms 1bdp", 2, &["cubic", "reno"], Traffic::Bulk);
-    experiment.together = true;
-    let later = Sending {
-        start: Duration::from_secs(60),
-        ..Sending::default()
+    let result = real_point(
+        r#"
+        duration = "2s"
+        dumbbell = { rate = "20mbit", rtt = "10ms" }
+        flow = [{ algorithm = "kernel:cubic", count = 2, stagger = "60s" }]
+    "#,
+    );
+    let [first, second] = &result.flows[..] else {
+        panic!("{result:?}");
     };
-    experiment.sending = vec![Sending::default(), later];
-    let results = undisturbed(&experiment);
-    let [cubic, reno] = &results.runs[..] else {
-        panic!("{results:?}");
-    };
-    assert!((0.5..=1.001).contains(&cubic.utilisation), "{cubic:?}");
-    assert_eq!(reno.packets, 0);
-    assert!(reno.series.tcp.is_empty(), "{reno:?}");
+    assert!((10e6..=20.1e6).contains(&first.throughput_bps), "{first:?}");
+    assert_eq!((second.throughput_bps, second.rtt_us), (0.0, None));
+    assert_eq!(second.queueing_us, None);
+}
+
+/// Queueing of all flows together and each flow's RTT are measured, from when `[measure]` says.
+#[test]
+fn five_flows_are_measured_from_the_time_that_the_scenario_says() {
+    let _alone = MACHINE.lock();
+    if !gate(TrafficProgram::Bulk) {
+        return;
+    }
+    let result = real_point(
+        r#"
+        duration = "3s"
+        measure = { from = "1s" }
+        dumbbell = { rate = "20mbit", rtt = "20ms" }
+        flow = [{ algorithm = "kernel:cubic", count = 5 }]
+    "#,
+    );
+    assert_eq!((result.measured_s, result.flows.len()), (2.0, 5));
+    let link = &result.edges[0];
+    let queueing = link.queueing_us.expect("of all flows");
+    assert!(
+        queueing.p50 > 0.0 && queueing.p99 >= Some(queueing.p50),
+        "{queueing:?}"
+    );
+    assert!((0.5..=1.001).contains(&link.utilisation), "{link:?}");
+    // All that left in 2 s, and no more.
+    let bits = link.packets as f64 * 1500.0 * 8.0;
+    assert!(
+        (0.8..=1.05).contains(&(bits / 2.0 / link.throughput_bps)),
+        "{link:?}"
+    );
+    for flow in &result.flows {
+        let rtt = flow.rtt_us.expect("of its socket");
+        assert!((20_000.0..200_000.0).contains(&rtt.p50), "{rtt:?}");
+    }
+}
+
+/// The real link is the one that the simulator has, whatever its discipline.
+#[test]
+fn real_tcp_runs_through_fq_codel() {
+    let _alone = MACHINE.lock();
+    if !gate(TrafficProgram::Bulk) {
+        return;
+    }
+    let result = real_point(
+        r#"
+        duration = "3s"
+        dumbbell = { rate = "20mbit", rtt = "20ms", buffer = "10bdp", queue = "fq_codel" }
+        flow = [{ algorithm = "kernel:cubic" }]
+    "#,
+    );
+    // CoDel holds the queue at 5 ms, where a drop-tail buffer of 10 BDP would grow to 200 ms.
+    let queueing = result.edges[0].queueing_us.expect("it was measured");
+    assert!(queueing.p50 < 30_000.0, "{queueing:?}");
+    assert!(result.edges[0].dropped > 0);
 }
 
 #[test]
 fn cancelling_ends_a_run_soon_and_leaves_nothing() {
     let _alone = MACHINE.lock();
-    if !gate(Traffic::Iperf3) {
+    if !gate(TrafficProgram::Iperf3) {
         return;
     }
-    let before = Surroundings::now();
+    let before = MachineState::now();
     let cancel = AtomicBool::new(false);
-    let experiment = experiment("20mbit 10ms", 600, &["reno"], Traffic::Iperf3);
+    let experiment = experiment("20mbit 10ms", 600, &["reno"], TrafficProgram::Iperf3);
     let started = Instant::now();
     let result = run(&experiment, &cancel, &mut |progress| {
         if progress.elapsed > Duration::from_millis(300) {
@@ -216,17 +301,17 @@ fn cancelling_ends_a_run_soon_and_leaves_nothing() {
     });
     assert!(matches!(result, Err(LabError::Cancelled)), "{result:?}");
     assert!(started.elapsed() < Duration::from_secs(60));
-    assert_eq!(Surroundings::now(), before);
+    assert_eq!(MachineState::now(), before);
 }
 
 #[test]
 fn a_panicking_watcher_leaves_nothing() {
     let _alone = MACHINE.lock();
-    if !gate(Traffic::Iperf3) {
+    if !gate(TrafficProgram::Iperf3) {
         return;
     }
-    let before = Surroundings::now();
-    let experiment = experiment("20mbit 10ms", 600, &["reno"], Traffic::Iperf3);
+    let before = MachineState::now();
+    let experiment = experiment("20mbit 10ms", 600, &["reno"], TrafficProgram::Iperf3);
     let panicked = thread::spawn(move || {
         run(&experiment, &AtomicBool::new(false), &mut |progress| {
             assert!(progress.elapsed.is_zero(), "the watcher gives up");
@@ -235,7 +320,7 @@ fn a_panicking_watcher_leaves_nothing() {
     })
     .join();
     assert!(panicked.is_err());
-    assert_eq!(Surroundings::now(), before);
+    assert_eq!(MachineState::now(), before);
 }
 
 /// Set for the process that [`nothing_outlives_a_kill`] kills.
@@ -244,14 +329,19 @@ const VICTIM: &str = "FAIRWATER_LAB_TEST_VICTIM";
 #[test]
 fn nothing_outlives_a_kill() {
     let _alone = MACHINE.lock();
-    if !gate(Traffic::Iperf3) {
+    if !gate(TrafficProgram::Iperf3) {
         return;
     }
     if std::env::var_os(VICTIM).is_some() {
-        undisturbed(&experiment("20mbit 10ms", 600, &["reno"], Traffic::Iperf3));
+        undisturbed(&experiment(
+            "20mbit 10ms",
+            600,
+            &["reno"],
+            TrafficProgram::Iperf3,
+        ));
         return;
     }
-    let before = Surroundings::now();
+    let before = MachineState::now();
     let mut victim = Command::new(std::env::current_exe().expect("this test"))
         .args(["--exact", "nothing_outlives_a_kill"])
         .env(VICTIM, "1")
@@ -275,22 +365,28 @@ fn nothing_outlives_a_kill() {
         .filter(|pid| netns(*pid).is_some_and(|netns| namespaces.contains(&netns)))
         .collect();
     assert_eq!(left, [0; 0], "processes left in its namespaces");
-    assert_eq!(Surroundings::now(), before);
+    assert_eq!(MachineState::now(), before);
 
-    let again = undisturbed(&experiment("20mbit 10ms", 1, &["reno"], Traffic::Iperf3));
+    let again = undisturbed(&experiment(
+        "20mbit 10ms",
+        1,
+        &["reno"],
+        TrafficProgram::Iperf3,
+    ));
     assert!(again.runs[0].throughput_bps > 0.0);
 }
 
 #[test]
 fn an_unknown_congestion_control_is_named_before_anything_starts() {
     let _alone = MACHINE.lock();
-    if !gate(Traffic::Bulk) {
+    if !gate(TrafficProgram::Bulk) {
         return;
     }
-    let experiment = experiment("20mbit 10ms", 1, &["reno", "nosuch"], Traffic::Bulk);
+    let experiment = experiment("20mbit 10ms", 1, &["reno", "nosuch"], TrafficProgram::Bulk);
     let mut told = 0;
     let error = run(&experiment, &AtomicBool::new(false), &mut |_| told += 1).expect_err("unknown");
-    let LabError::UnknownCongestionControl { name, available } = error else {
+    let LabError::Testbed(TestbedError::UnknownCongestionControl { name, available }) = error
+    else {
         panic!("{error}");
     };
     assert_eq!(name, "nosuch");

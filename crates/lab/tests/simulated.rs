@@ -1,33 +1,35 @@
-//! Experiments in the simulator: the same measures, and the same numbers each time.
+//! Comparisons in the simulator: the same measures, and the same numbers each time.
 
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use fairwater_lab::scenario::World;
-use fairwater_lab::{Contender, Experiment, LabError, Results, counterpart, simulate};
+use fairwater_experiment::{Backend, Controller, Native};
+use fairwater_lab::{Candidate, Comparison, LabError, simulate};
 use fairwater_plane::{Plane, SignalSet};
-use fairwater_sim::Governor;
+use fairwater_results::Results;
 
-fn experiment(link: &str, seconds: u64, names: &[&str]) -> Experiment<Governor> {
-    let contender = |name: &&str| Contender {
+fn experiment(link: &str, seconds: u64, names: &[&str]) -> Comparison<Controller> {
+    let candidate = |name: &&str| Candidate {
         label: format!("kernel:{name}"),
-        congestion_control: Governor::Native(counterpart(name).expect("it has one")),
+        congestion_control: Controller::Native(
+            Native::in_place_of_kernel(name).expect("it has one"),
+        ),
     };
     let link = link.parse().expect("a link");
-    let mut experiment = Experiment::new(link, names.iter().map(contender).collect());
+    let mut experiment = Comparison::new(link, names.iter().map(candidate).collect());
     experiment.duration = Duration::from_secs(seconds);
     experiment
 }
 
-fn outcome(experiment: &Experiment<Governor>) -> Result<Results, LabError> {
+fn outcome(experiment: &Comparison<Controller>) -> Result<Results, LabError> {
     let plane = || Ok(Plane::new("sim", SignalSet::ALL));
     let never = AtomicBool::new(false);
     simulate::<LabError>(experiment, plane, &never, &mut |_| ()).map(|simulated| simulated.results)
 }
 
-fn results(experiment: &Experiment<Governor>) -> Results {
+fn results(experiment: &Comparison<Controller>) -> Results {
     outcome(experiment).expect("it can be simulated")
 }
 
@@ -36,7 +38,7 @@ fn reno_fills_a_link_as_it_does_in_the_lab() {
     let results = results(&experiment("20mbit 10ms 1bdp", 3, &["reno"]));
     assert_eq!(
         (results.on, results.kernel, results.traffic),
-        (World::Sim, None, None)
+        (Backend::Sim, None, None)
     );
     let reno = &results.runs[0];
     assert_eq!(reno.name, "kernel:reno");
@@ -98,13 +100,13 @@ fn what_cannot_be_simulated_is_said() {
     let short = experiment("10mbit 20ms", 0, &["reno"]);
     assert!(matches!(outcome(&short), Err(LabError::Duration { .. })));
     let nobody = experiment("10mbit 20ms", 2, &[]);
-    assert!(matches!(outcome(&nobody), Err(LabError::NoContender)));
+    assert!(matches!(outcome(&nobody), Err(LabError::NoCandidate)));
     let lost = experiment("trace:/nowhere/at.all 20ms", 2, &["reno"]);
     assert!(matches!(outcome(&lost), Err(LabError::TraceFile { .. })));
-    assert_eq!(counterpart("bbr"), None);
+    assert_eq!(Native::in_place_of_kernel("bbr"), None);
 
     let mut unknown = experiment("10mbit 20ms", 2, &["reno"]);
-    unknown.contenders[0].congestion_control = Governor::Plane("vegas".into());
+    unknown.candidates[0].congestion_control = Controller::Plane("vegas".into());
     let error = outcome(&unknown).expect_err("the plane has none");
     assert!(error.to_string().contains("vegas"), "{error}");
 }

@@ -214,8 +214,15 @@ fn boolean_leaf() -> Text {
 fn assignment(values: &Values) -> Text {
     let number = (select(NUMBERS.to_vec()), values.number.clone());
     let boolean = (select(BOOLEANS.to_vec()), values.boolean.clone());
+    // A boolean that is stored in a variable of numbers is 0 or 1.
+    let stored = (select(NUMBERS[..6].to_vec()), values.boolean.clone());
     let write = |(place, value): (&str, String)| format!("(:= {place} {value})");
-    prop_oneof![4 => number.prop_map(write), 1 => boolean.prop_map(write)].boxed()
+    prop_oneof![
+        8 => number.prop_map(write),
+        2 => boolean.prop_map(write),
+        1 => stored.prop_map(write),
+    ]
+    .boxed()
 }
 
 fn command() -> Text {

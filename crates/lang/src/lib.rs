@@ -34,6 +34,8 @@ mod check;
 #[cfg(feature = "compile")]
 mod compile;
 #[cfg(feature = "compile")]
+mod constants;
+#[cfg(feature = "compile")]
 mod diagnostic;
 mod name;
 mod print;
@@ -51,7 +53,9 @@ mod walk;
 mod words;
 
 #[cfg(feature = "compile")]
-pub use compile::{Compiled, compile};
+pub use compile::{Compiled, compile, compile_with};
+#[cfg(feature = "compile")]
+pub use constants::ConstantValue;
 #[cfg(feature = "compile")]
 pub use diagnostic::{Diagnostic, Diagnostics, Label, Severity, Span};
 pub use name::InvalidName;
@@ -61,5 +65,5 @@ pub use program::{
 pub use require::MissingSignals;
 pub use signal::{Signal, SignalSet};
 #[cfg(feature = "compile")]
-pub use suggest::nearest;
-pub use verify::{Flaw, Invalid};
+pub use suggest::{did_you_mean, nearest};
+pub use verify::{EventError, Invalid};

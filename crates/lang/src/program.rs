@@ -139,8 +139,8 @@ pub enum Place {
     Cwnd,
     /// The pacing rate, bytes/s; 0 is no rate: the window alone governs.
     Rate,
-    /// The flow's timer, µs. Assigning `v` makes it read `v` now and count on from there;
-    /// `(reset)` assigns 0.
+    /// The flow's timer, µs. Assigning `v` makes it read `v`, at most 2⁶³, now and count on from
+    /// there; `(reset)` assigns 0.
     Micros,
 }
 
@@ -165,10 +165,10 @@ pub enum Expr {
         /// The denominator, at least 1.
         den: u32,
     },
-    /// `(weight·old + (10 − weight)·new) / 10`, or `new` when `old` is 0 (libccp's EWMA). Each
-    /// operation saturates.
+    /// `floor((weight·old + (10 − weight)·new) / 10)`, exact, or `new` when `old` is 0 (libccp's
+    /// EWMA).
     Ewma {
-        /// The weight of the old value, in tenths; `10 − weight` saturates at 0.
+        /// The weight of the old value, in tenths; more than 10 counts as 10.
         weight: Box<Expr>,
         /// The average so far: an [`Expr::Place`].
         old: Box<Expr>,

@@ -1,4 +1,4 @@
-//! The nearest known name to one that is not known.
+//! Suggests a known name for a name that is not known.
 
 use crate::bounds::MAX_NAME;
 
@@ -33,4 +33,14 @@ pub fn nearest<'c>(wrong: &str, candidates: impl IntoIterator<Item = &'c str>) -
     scored
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
+}
+
+/// The end of a message about an unknown name: `; did you mean …?`, else `; there are …`.
+pub fn did_you_mean<'c>(wrong: &str, candidates: impl IntoIterator<Item = &'c str>) -> String {
+    let candidates: Vec<_> = candidates.into_iter().collect();
+    match nearest(wrong, candidates.iter().copied()) {
+        Some(name) => format!("; did you mean `{name}`?"),
+        None if candidates.is_empty() => "; it has none".to_owned(),
+        None => format!("; there are {}", candidates.join(", ")),
+    }
 }

@@ -8,11 +8,11 @@ use crate::name::{self, InvalidName};
 use crate::program::{Comparison, Event, Expr, Place, Program, Scope, Stmt, Type, VarId, Variable};
 use crate::walk;
 
-/// The first thing in which a program breaks the promise of a checked program.
+/// Why a program is not a checked program: the first reason found.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Invalid {
     /// It has more variables than [`MAX_VARIABLES`].
-    #[error("a program has at most {MAX_VARIABLES} variables, this has {0}")]
+    #[error("the program has {0} variables; at most {MAX_VARIABLES} are allowed")]
     TooManyVariables(usize),
     /// A variable stands after one of a later scope.
     #[error(
@@ -23,70 +23,70 @@ pub enum Invalid {
     #[error("variable {0} is misnamed: {1}")]
     Name(usize, #[source] InvalidName),
     /// A variable has the name of an earlier one of its scope.
-    #[error("variable {0} has the name of another of its scope")]
+    #[error("variable {0} has the same name as an earlier variable of its scope")]
     Duplicate(usize),
     /// A boolean's initial value is neither 0 nor 1.
-    #[error("variable {0} is a boolean, its initial value is neither 0 nor 1")]
+    #[error("variable {0} is a boolean, but its initial value is neither 0 nor 1")]
     Initial(usize),
     /// A hidden variable is volatile.
-    #[error("variable {0} is hidden, and volatile")]
+    #[error("variable {0} is hidden and must not be volatile")]
     Volatile(usize),
     /// It has no event.
-    #[error("a program has at least one event")]
+    #[error("the program has no event")]
     NoEvent,
-    /// Something is wrong with an event.
-    #[error("in event {event}: {flaw}")]
+    /// An event is not valid.
+    #[error("in event {event}: {error}")]
     Event {
-        /// Which, from 0.
+        /// Index of the event, from 0.
         event: usize,
-        /// What is wrong.
+        /// Why it is not valid.
         #[source]
-        flaw: Flaw,
+        error: EventError,
     },
     /// It has more statements and expression nodes than [`MAX_NODES`].
-    #[error("a program has at most {MAX_NODES} statements and expression nodes, this has {0}")]
+    #[error("the program has {0} statements and expression nodes; at most {MAX_NODES} are allowed")]
     TooLarge(usize),
     /// [`Program::signals`] is not the set of the signals that its events read.
-    #[error("the set of signals is not that of the signals it reads")]
+    #[error("the listed signals are not the signals that the program reads")]
     Signals,
 }
 
-/// What is wrong with an event.
+/// Why an event is not valid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Flaw {
+pub enum EventError {
     /// What runs before the condition does more than assign to hidden variables.
-    #[error("only assignments to hidden variables stand before a condition")]
+    #[error("a statement before the condition does not assign to a hidden variable")]
     Prelude,
     /// There is no such variable.
-    #[error("there is no variable {}", .0.0)]
+    #[error("variable {} does not exist", .0.0)]
     UnknownVariable(VarId),
     /// An expression has another type than what uses it takes.
-    #[error("a {} stands where a {} is due", .found.name(), .wanted.name())]
+    #[error("expected a {}, found a {}", .wanted.name(), .found.name())]
     Type {
-        /// What is due.
+        /// The expected type.
         wanted: Type,
-        /// What is there.
+        /// The type found.
         found: Type,
     },
     /// A boolean constant is neither 0 nor 1.
-    #[error("a boolean is 0 or 1, not {0}")]
+    #[error("a boolean must be 0 or 1, not {0}")]
     Boolean(u64),
     /// Booleans are compared other than for equality.
     #[error("booleans have no order")]
     Unordered,
-    /// A scale is no reduced fraction.
-    #[error("{num}/{den} is no reduced fraction")]
+    /// The fraction of a scale is not reduced.
+    #[error("{num}/{den} is not a reduced fraction")]
     Ratio {
         /// The numerator.
         num: u32,
         /// The denominator.
         den: u32,
     },
-    /// The state of an `ewma` is no place.
-    #[error("the state of an `ewma` is no variable")]
+    /// The state of an `ewma` is not a variable.
+    #[error("the state of an `ewma` is not a variable")]
     EwmaState,
     /// Statements or expressions are nested in more levels than [`MAX_DEPTH`].
-    #[error("statements or expressions are deeper than {MAX_DEPTH} levels")]
+    #[error("statements or expressions nest deeper than {MAX_DEPTH} levels")]
     TooDeep,
 }
 
@@ -140,7 +140,7 @@ fn check(declared: &[Variable], events: &[Event]) -> Result<(), Invalid> {
             .prelude(&event.prelude)
             .and_then(|()| types.is(&event.condition, Type::Bool))
             .and_then(|()| types.statements(&event.body, 1))
-            .map_err(|flaw| Invalid::Event { event: at, flaw })?;
+            .map_err(|error| Invalid::Event { event: at, error })?;
         nodes = nodes.saturating_add(walk::size(event));
     }
     if nodes > MAX_NODES {
@@ -183,22 +183,22 @@ fn variables(variables: &[Variable]) -> Result<(), Invalid> {
 struct Types<'p>(&'p [Variable]);
 
 impl Types<'_> {
-    fn prelude(&self, prelude: &[Stmt]) -> Result<(), Flaw> {
+    fn prelude(&self, prelude: &[Stmt]) -> Result<(), EventError> {
         for statement in prelude {
             let Stmt::Assign(Place::Var(id), _) = statement else {
-                return Err(Flaw::Prelude);
+                return Err(EventError::Prelude);
             };
             if self.variable(*id)?.scope != Scope::Hidden {
-                return Err(Flaw::Prelude);
+                return Err(EventError::Prelude);
             }
         }
         self.statements(prelude, 1)
     }
 
     /// `level` is 1 for the statements of a body itself.
-    fn statements(&self, statements: &[Stmt], level: usize) -> Result<(), Flaw> {
+    fn statements(&self, statements: &[Stmt], level: usize) -> Result<(), EventError> {
         if level > MAX_DEPTH {
-            return Err(Flaw::TooDeep);
+            return Err(EventError::TooDeep);
         }
         for statement in statements {
             match statement {
@@ -218,39 +218,39 @@ impl Types<'_> {
         Ok(())
     }
 
-    fn variable(&self, id: VarId) -> Result<&Variable, Flaw> {
+    fn variable(&self, id: VarId) -> Result<&Variable, EventError> {
         let found = self.0.get(usize::from(id.0));
-        found.ok_or(Flaw::UnknownVariable(id))
+        found.ok_or(EventError::UnknownVariable(id))
     }
 
-    fn place(&self, place: Place) -> Result<Type, Flaw> {
+    fn place(&self, place: Place) -> Result<Type, EventError> {
         match place {
             Place::Var(id) => Ok(self.variable(id)?.ty),
             Place::Cwnd | Place::Rate | Place::Micros => Ok(Type::Num),
         }
     }
 
-    fn is(&self, expr: &Expr, wanted: Type) -> Result<(), Flaw> {
+    fn is(&self, expr: &Expr, wanted: Type) -> Result<(), EventError> {
         self.at(expr, wanted, 1)
     }
 
     /// Checks an expression at a level of its tree, the root's being 1, that must have a type.
-    fn at(&self, expr: &Expr, wanted: Type, level: usize) -> Result<(), Flaw> {
+    fn at(&self, expr: &Expr, wanted: Type, level: usize) -> Result<(), EventError> {
         let found = self.expr(expr, level)?;
         if found == wanted {
             Ok(())
         } else {
-            Err(Flaw::Type { wanted, found })
+            Err(EventError::Type { wanted, found })
         }
     }
 
-    fn expr(&self, expr: &Expr, level: usize) -> Result<Type, Flaw> {
+    fn expr(&self, expr: &Expr, level: usize) -> Result<Type, EventError> {
         if level > MAX_DEPTH {
-            return Err(Flaw::TooDeep);
+            return Err(EventError::TooDeep);
         }
         let below = level + 1;
         match expr {
-            Expr::Const(value, Type::Bool) if *value > 1 => Err(Flaw::Boolean(*value)),
+            Expr::Const(value, Type::Bool) if *value > 1 => Err(EventError::Boolean(*value)),
             Expr::Const(_, ty) => Ok(*ty),
             Expr::Place(place) => self.place(*place),
             Expr::Signal(signal) => Ok(signal.ty()),
@@ -262,14 +262,14 @@ impl Types<'_> {
             Expr::Scale { value, num, den } => {
                 let (num, den) = (*num, *den);
                 if den == 0 || gcd(num, den) != 1 {
-                    return Err(Flaw::Ratio { num, den });
+                    return Err(EventError::Ratio { num, den });
                 }
                 self.at(value, Type::Num, below)?;
                 Ok(Type::Num)
             }
             Expr::Ewma { weight, old, new } => {
                 if !matches!(**old, Expr::Place(_)) {
-                    return Err(Flaw::EwmaState);
+                    return Err(EventError::EwmaState);
                 }
                 for number in [weight, old, new] {
                     self.at(number, Type::Num, below)?;
@@ -280,7 +280,7 @@ impl Types<'_> {
                 let ty = self.expr(left, below)?;
                 self.at(right, ty, below)?;
                 if ty == Type::Bool && !matches!(op, Comparison::Eq | Comparison::Ne) {
-                    return Err(Flaw::Unordered);
+                    return Err(EventError::Unordered);
                 }
                 Ok(Type::Bool)
             }

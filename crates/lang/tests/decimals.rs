@@ -1,4 +1,4 @@
-//! Decimal constants are exact: what a program holds is checked against rational arithmetic.
+//! Decimal constants are exact: the compiled program is checked against rational arithmetic.
 
 use fairwater_lang::{Comparison, Expr, Stmt, compile};
 use proptest::prelude::*;

@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
-struct Judge<'p> {
+struct Verifier<'p> {
     program: &'p Program,
     signals: SignalSet,
     nodes: usize,
@@ -20,9 +20,9 @@ struct Judge<'p> {
     seen: BTreeSet<String>,
 }
 
-impl<'p> Judge<'p> {
+impl<'p> Verifier<'p> {
     fn of(program: &'p Program) -> Self {
-        let mut judge = Self {
+        let mut verifier = Self {
             program,
             signals: SignalSet::EMPTY,
             nodes: 0,
@@ -43,7 +43,7 @@ impl<'p> Judge<'p> {
         }
         assert!(!program.events.is_empty());
         for event in &program.events {
-            judge.nodes += 1;
+            verifier.nodes += 1;
             for statement in &event.prelude {
                 match statement {
                     Stmt::Assign(Place::Var(id), _) => {
@@ -52,14 +52,14 @@ impl<'p> Judge<'p> {
                     other => panic!("{other:?} in a prelude"),
                 }
             }
-            judge.statements(&event.prelude);
-            judge.is(&event.condition, Type::Bool);
+            verifier.statements(&event.prelude);
+            verifier.is(&event.condition, Type::Bool);
             assert!(!event.body.is_empty());
-            judge.statements(&event.body);
+            verifier.statements(&event.body);
         }
-        assert!(judge.nodes <= bounds::MAX_NODES);
-        assert_eq!(judge.signals, program.signals);
-        judge
+        assert!(verifier.nodes <= bounds::MAX_NODES);
+        assert_eq!(verifier.signals, program.signals);
+        verifier
     }
 
     fn see(&mut self, what: impl ToString) {
@@ -205,7 +205,7 @@ proptest! {
     #[test]
     fn random_programs_are_sound(source in fairwater_lang::arbitrary::source()) {
         match compile("random.ccp", &source) {
-            Ok(compiled) => drop(Judge::of(&compiled.program)),
+            Ok(compiled) => drop(Verifier::of(&compiled.program)),
             Err(errors) => panic!("{errors}\n{source}"),
         }
     }
@@ -220,7 +220,7 @@ fn random_programs_have_everything() {
     for _ in 0..200 {
         let source = strategy.new_tree(&mut runner).unwrap().current();
         let program = compile("random.ccp", &source).unwrap().program;
-        seen.append(&mut Judge::of(&program).seen);
+        seen.append(&mut Verifier::of(&program).seen);
     }
     let mut expected: BTreeSet<String> = fairwater_lang::Signal::ALL
         .iter()

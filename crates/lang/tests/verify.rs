@@ -7,8 +7,8 @@
 )]
 
 use fairwater_lang::{
-    Binary, Comparison, Expr, Flaw, Invalid, InvalidName, Place, Program, Signal, SignalSet, Stmt,
-    Type, VarId, bounds, compile,
+    Binary, Comparison, EventError, Expr, Invalid, InvalidName, Place, Program, Signal, SignalSet,
+    Stmt, Type, VarId, bounds, compile,
 };
 
 const SOURCE: &str = "(def (Report (volatile acked 0) (lost false)) (limit 10) (armed true))
@@ -30,9 +30,9 @@ fn refused(change: impl FnOnce(&mut Program)) -> Invalid {
 }
 
 /// What is said of the event when it begins with a statement.
-fn flawed(statement: Stmt) -> Flaw {
+fn flawed(statement: Stmt) -> EventError {
     match refused(|p| p.events[0].body.insert(0, statement)) {
-        Invalid::Event { event: 0, flaw } => flaw,
+        Invalid::Event { event: 0, error } => error,
         other => panic!("{other}"),
     }
 }
@@ -94,8 +94,8 @@ fn events() {
         Stmt::Assign(Place::Var(VarId(2)), *number(1)),
     ] {
         let prelude = refused(|p| p.events[0].prelude.push(statement));
-        let flaw = Flaw::Prelude;
-        assert_eq!(prelude, Invalid::Event { event: 0, flaw });
+        let error = EventError::Prelude;
+        assert_eq!(prelude, Invalid::Event { event: 0, error });
     }
     let extra = refused(|p| p.signals = SignalSet::ALL);
     assert_eq!(extra, Invalid::Signals);
@@ -108,11 +108,11 @@ fn events() {
 
 #[test]
 fn expressions() {
-    let boolean = Flaw::Type {
+    let boolean = EventError::Type {
         wanted: Type::Num,
         found: Type::Bool,
     };
-    let numeric = Flaw::Type {
+    let numeric = EventError::Type {
         wanted: Type::Bool,
         found: Type::Num,
     };
@@ -123,11 +123,11 @@ fn expressions() {
     );
     assert_eq!(
         flawed(Stmt::Assign(Place::Var(VarId(5)), *number(1))),
-        Flaw::UnknownVariable(VarId(5))
+        EventError::UnknownVariable(VarId(5))
     );
     assert_eq!(
         flawed(cwnd(Expr::Place(Place::Var(VarId(9))))),
-        Flaw::UnknownVariable(VarId(9))
+        EventError::UnknownVariable(VarId(9))
     );
     assert_eq!(
         flawed(cwnd(Expr::Binary(Binary::Max, number(1), truth()))),
@@ -140,24 +140,27 @@ fn expressions() {
     let compared = Expr::Compare(Comparison::Eq, truth(), number(1));
     assert_eq!(flawed(cwnd(compared)), numeric);
     let ordered = Expr::Compare(Comparison::Lt, truth(), truth());
-    assert_eq!(flawed(cwnd(ordered)), Flaw::Unordered);
+    assert_eq!(flawed(cwnd(ordered)), EventError::Unordered);
     assert_eq!(flawed(cwnd(Expr::Not(number(1)))), numeric);
     assert_eq!(flawed(cwnd(Expr::And(truth(), number(1)))), numeric);
-    assert_eq!(flawed(cwnd(Expr::Const(2, Type::Bool))), Flaw::Boolean(2));
+    assert_eq!(
+        flawed(cwnd(Expr::Const(2, Type::Bool))),
+        EventError::Boolean(2)
+    );
     for (num, den) in [(1, 0), (2, 4), (0, 2)] {
         let scale = Expr::Scale {
             value: number(1),
             num,
             den,
         };
-        assert_eq!(flawed(cwnd(scale)), Flaw::Ratio { num, den });
+        assert_eq!(flawed(cwnd(scale)), EventError::Ratio { num, den });
     }
     let ewma = Expr::Ewma {
         weight: number(1),
         old: number(2),
         new: number(3),
     };
-    assert_eq!(flawed(cwnd(ewma)), Flaw::EwmaState);
+    assert_eq!(flawed(cwnd(ewma)), EventError::EwmaState);
     let choice = Expr::If {
         condition: number(1),
         then: number(1),
@@ -185,7 +188,7 @@ fn depth() {
     let mut deepest = program();
     deepest.events[0].body.push(set(bounds::MAX_DEPTH));
     assert_eq!(deepest.verify(), Ok(()));
-    assert_eq!(flawed(set(bounds::MAX_DEPTH + 1)), Flaw::TooDeep);
+    assert_eq!(flawed(set(bounds::MAX_DEPTH + 1)), EventError::TooDeep);
     let nested = |levels: usize| {
         (0..levels).fold(Stmt::Report, |inner, _| Stmt::If {
             condition: *truth(),
@@ -196,5 +199,5 @@ fn depth() {
     let mut deepest = program();
     deepest.events[0].body.push(nested(bounds::MAX_DEPTH - 1));
     assert_eq!(deepest.verify(), Ok(()));
-    assert_eq!(flawed(nested(bounds::MAX_DEPTH)), Flaw::TooDeep);
+    assert_eq!(flawed(nested(bounds::MAX_DEPTH)), EventError::TooDeep);
 }

@@ -10,6 +10,8 @@ const volatile u32 needed_signals = 0xffffffff;
 const volatile bool idle_restart = true;
 const volatile bool needs_ecn = false;
 
+const volatile struct layouts layouts = {};
+
 struct plane plane SEC(".data.plane");
 
 struct {
@@ -31,12 +33,21 @@ struct {
 	__uint(max_entries, 1 << 22); /* set before load */
 } fw_events SEC(".maps");
 
+/* Congestion controls that moved connections had before (migrate.bpf.c). Here the map lives as
+ * long as a connection has this congestion control, so that a later plane can read it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct name);
+} fw_origin_names SEC(".maps");
+
 #define OBSERVE_US 1000
 
-/* One array a callback: the kernel lets only programs of one callback share an array. */
+/* One array per callback: the kernel lets only programs of one callback share an array. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
-	__uint(max_entries, 64);
+	__uint(max_entries, MAX_PROGRAMS);
 	__uint(key_size, sizeof(u32));
 	__uint(value_size, sizeof(u32));
 } fw_on_ack SEC(".maps"), fw_on_timeout SEC(".maps");
@@ -46,33 +57,27 @@ static __always_inline bool needs(u32 signal)
 	return needed_signals & (1u << signal);
 }
 
-enum signal {
-	BYTES_ACKED,
-	BYTES_MISORDERED,
-	ECN_BYTES,
-	ECN_PACKETS,
-	LOST_PKTS,
-	NOW,
-	PACKETS_ACKED,
-	PACKETS_MISORDERED,
-	BYTES_IN_FLIGHT,
-	BYTES_PENDING,
-	PACKETS_IN_FLIGHT,
-	RATE_INCOMING,
-	RATE_OUTGOING,
-	RTT_SAMPLE_US,
-	WAS_TIMEOUT,
-};
-
-static __always_inline struct priv *priv_of(struct sock *sk)
+static __always_inline struct socket_private *priv_of(struct sock *sk)
 {
-	_Static_assert(sizeof(struct priv) <= 104, "icsk_ca_priv");
-	return (struct priv *)inet_csk(sk)->icsk_ca_priv;
+	_Static_assert(sizeof(struct socket_private) <= 104, "icsk_ca_priv");
+	return (struct socket_private *)inet_csk(sk)->icsk_ca_priv;
 }
 
-static __always_inline struct frame *frame_of(u32 slot)
+/* Whether `init` has filled the private area, and for this very socket. Other callbacks come
+ * before `init`: cong_control() for the ACK of a SYN, set_state() at a SYN's timeout, cwnd_event()
+ * for data in a SYN. The area is zero then, or a copy of a listener's. A socket's address is never
+ * zero, and differs from the address of the socket that the area was copied from. */
+static __always_inline bool is_initialised(struct sock *sk, const struct socket_private *ca)
 {
-	return bpf_map_lookup_elem(&fw_frames, &slot);
+	return ca->owner == (u64)sk;
+}
+
+/* The socket's frame; NULL before `init`, after `release` and where no slot was free. */
+static __always_inline struct frame *frame_of(struct sock *sk, struct socket_private *ca)
+{
+	u32 slot = ca->slot;
+
+	return is_initialised(sk, ca) ? bpf_map_lookup_elem(&fw_frames, &slot) : NULL;
 }
 
 static __always_inline u32 packets_in_flight(const struct tcp_sock *tp)
@@ -104,7 +109,7 @@ static __always_inline void pace_by_window(struct sock *sk, struct tcp_sock *tp)
 		sk->sk_pacing_status = SK_PACING_NONE;
 }
 
-/* What need not be done at each ACK: four times an RTT, at most each millisecond. */
+/* Work that need not be done at each ACK: four times per RTT, at most each millisecond. */
 static __always_inline void observe(struct sock *sk, struct tcp_sock *tp, struct frame *f, u32 now)
 {
 	u32 since = now - f->observed_us;
@@ -156,7 +161,7 @@ static __always_inline void run_program(void *ctx, void *programs, u32 index)
 	}
 }
 
-/* Takes a complete stage that is meant for this tenant; its program applies the values. */
+/* Takes a complete stage that is meant for this flow; the program applies the values. */
 static __always_inline void accept_stage(struct frame *f)
 {
 	u32 sequence = READ_ONCE(f->stage_sequence), pending = f->applied;
@@ -180,7 +185,7 @@ static __always_inline void read_controls(struct frame *f, const struct tcp_sock
 }
 
 /* Signals that are as true at a timeout as at an ACK (CCP Table 3). */
-static __always_inline void read_flow(struct frame *f, struct priv *ca, const struct tcp_sock *tp,
+static __always_inline void read_flow(struct frame *f, struct socket_private *ca, const struct tcp_sock *tp,
 				      u32 mss, u64 now)
 {
 	f->signals[NOW] = now;
@@ -199,7 +204,7 @@ static __always_inline void read_flow(struct frame *f, struct priv *ca, const st
 		f->signals[BYTES_PENDING] = (u32)(tp->write_seq - tp->snd_nxt);
 }
 
-static __always_inline void read_ack(struct frame *f, struct priv *ca, const struct tcp_sock *tp,
+static __always_inline void read_ack(struct frame *f, struct socket_private *ca, const struct tcp_sock *tp,
 				     const struct rate_sample *rs, u32 mss)
 {
 	u64 bytes_acked = tp->bytes_acked;
@@ -237,7 +242,7 @@ static __always_inline void read_ack(struct frame *f, struct priv *ca, const str
 		f->signals[WAS_TIMEOUT] = 0;
 }
 
-/* Whether the flow's program may run now; notes the faults and silences that say no. */
+/* Whether the flow's program may run now: not after a fault, nor while the plane is silent. */
 static __always_inline bool may_run(struct frame *f, u64 now)
 {
 	if (f->fault) {
@@ -265,8 +270,8 @@ SEC("struct_ops")
 void BPF_PROG(fw_cong_control, struct sock *sk, u32 ack, int flag, const struct rate_sample *rs)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	struct priv *ca = priv_of(sk);
-	struct frame *f = frame_of(ca->slot);
+	struct socket_private *ca = priv_of(sk);
+	struct frame *f = frame_of(sk, ca);
 	u64 now = tp->tcp_mstamp;
 
 	if (!f) {
@@ -299,13 +304,13 @@ SEC("struct_ops")
 void BPF_PROG(fw_set_state, struct sock *sk, u8 new_state)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	struct priv *ca = priv_of(sk);
+	struct socket_private *ca = priv_of(sk);
 	struct frame *f;
 	u64 now = tp->tcp_mstamp;
 
 	if (new_state != TCP_CA_Loss)
 		return;
-	f = frame_of(ca->slot);
+	f = frame_of(sk, ca);
 	if (!f || !may_run(f, now))
 		return;
 	read_controls(f, tp, tp->mss_cache);
@@ -330,7 +335,7 @@ static __always_inline void set_echo(struct tcp_sock *tp, bool marked)
 
 /* RFC 8257 §3.2: ECE tells of the packets that the ACK acknowledges, so an ACK that was delayed
  * leaves with the former state before the state changes. */
-static __always_inline void echo_mark(struct sock *sk, struct tcp_sock *tp, struct priv *ca,
+static __always_inline void echo_mark(struct sock *sk, struct tcp_sock *tp, struct socket_private *ca,
 				      bool marked)
 {
 	struct inet_connection_sock *icsk = inet_csk(sk);
@@ -353,16 +358,17 @@ SEC("struct_ops")
 void BPF_PROG(fw_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	struct priv *ca = priv_of(sk);
+	struct socket_private *ca = priv_of(sk);
 	struct frame *f;
 
 	if (needs_ecn && (event == CA_EVENT_ECN_IS_CE || event == CA_EVENT_ECN_NO_CE)) {
-		echo_mark(sk, tp, ca, event == CA_EVENT_ECN_IS_CE);
+		if (is_initialised(sk, ca))
+			echo_mark(sk, tp, ca, event == CA_EVENT_ECN_IS_CE);
 		return;
 	}
 	if (event != CA_EVENT_TX_START)
 		return;
-	f = frame_of(ca->slot);
+	f = frame_of(sk, ca);
 	if (!f)
 		return;
 	if (f->state == FLOW_RUNNING && f->stage_sequence != f->applied &&
@@ -397,19 +403,20 @@ SEC("struct_ops")
 void BPF_PROG(fw_init, struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	struct priv *ca = priv_of(sk);
+	struct socket_private *ca = priv_of(sk);
 	u32 slot;
 
-	ca->slot = NO_SLOT;
-	ca->rcv_nxt = tp->rcv_nxt;
-	ca->echo = 0;
-	/* Its packets would say that they can be marked, and nobody would echo the marks. */
+	/* Packets would be ECN-capable, and the peer would not echo their marks. */
 	if (needs_ecn && !(tp->ecn_flags & TCP_ECN_OK)) {
 		char reno[] = "reno";
 
 		bpf_setsockopt(sk, SOL_TCP, TCP_CONGESTION, reno, sizeof(reno));
 		return;
 	}
+	ca->owner = (u64)sk;
+	ca->slot = NO_SLOT;
+	ca->rcv_nxt = tp->rcv_nxt;
+	ca->echo = 0;
 	if (bpf_map_pop_elem(&fw_free, &slot)) {
 		if (READ_ONCE(plane.next_slot) >= plane.max_flows ||
 		    (slot = __sync_fetch_and_add(&plane.next_slot, 1)) >= plane.max_flows) {
@@ -417,12 +424,11 @@ void BPF_PROG(fw_init, struct sock *sk)
 			return;
 		}
 	}
-	struct frame *f = frame_of(slot);
+	struct frame *f = bpf_map_lookup_elem(&fw_frames, &slot);
 
 	if (!f)
 		return;
 	ca->slot = slot;
-	ca->generation = f->report.generation + 1;
 	ca->bytes_acked = tp->bytes_acked;
 	ca->lost = tp->lost;
 	ca->delivered_ce = tp->delivered_ce;
@@ -460,7 +466,7 @@ void BPF_PROG(fw_init, struct sock *sk)
 	f->aggregate = 0;
 	f->state = FLOW_STARTING;
 	f->report.slot = slot;
-	f->report.generation = ca->generation;
+	f->report.generation++;
 	f->report.program = NO_PROGRAM;
 	f->report.time_us = tp->tcp_mstamp;
 	f->report.cwnd = f->cwnd;
@@ -472,11 +478,12 @@ void BPF_PROG(fw_init, struct sock *sk)
 SEC("struct_ops")
 void BPF_PROG(fw_release, struct sock *sk)
 {
-	struct priv *ca = priv_of(sk);
+	struct socket_private *ca = priv_of(sk);
 	u32 slot = ca->slot;
-	struct frame *f = frame_of(slot);
+	struct frame *f = frame_of(sk, ca);
 
-	ca->slot = NO_SLOT;
+	ca->owner = 0;
+	bpf_sk_storage_delete(&fw_origin_names, sk);
 	if (!f)
 		return;
 	f->state = FLOW_FREE;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the kernel shares with the plane: one page of the plane's own, and a frame a flow.
- * The frame's shape is that of fairwater-exec's `frame` module, which is the reference; the
- * 24 and 128 bytes that it leaves to the datapath are described here and in `src/flow.rs`. */
+/* What the kernel shares with the plane: one page for the plane, and a frame for each flow.
+ * fairwater-exec's `frame` module is the reference for the frame; the 20 and 128 bytes that it
+ * leaves to the datapath are described here. `struct layouts` carries all of it to Rust, where
+ * `src/layout.rs` compares it with fairwater-exec. */
 #pragma once
 
 #include "kernel.h"
@@ -16,26 +17,51 @@ enum flow_state {
 	FLOW_FAULTED = 4,  /* in-kernel Reno for good: its program or algorithm failed */
 };
 
-#define NO_SLOT 0xffffffff
-#define NO_PROGRAM 0xffffffff
-#define SET_CWND 1
-#define SET_RATE 2
+/* In the order of fairwater_lang::Signal. */
+enum signal {
+	BYTES_ACKED,
+	BYTES_MISORDERED,
+	ECN_BYTES,
+	ECN_PACKETS,
+	LOST_PKTS,
+	NOW,
+	PACKETS_ACKED,
+	PACKETS_MISORDERED,
+	BYTES_IN_FLIGHT,
+	BYTES_PENDING,
+	PACKETS_IN_FLIGHT,
+	RATE_INCOMING,
+	RATE_OUTGOING,
+	RTT_SAMPLE_US,
+	WAS_TIMEOUT,
+	SIGNALS,
+};
 
-/* Everything that the plane says of itself, in a map that any root process can find and read. */
+enum absent { NO_SLOT = 0xffffffff, NO_PROGRAM = 0xffffffff };
+enum stage_set { SET_CWND = 1, SET_RATE = 2 };
+
+#define MAX_PROGRAMS 64
+
+/* Of a congestion control. */
+struct name {
+	char bytes[TCP_CA_NAME_MAX];
+};
+
+/* The plane's description of itself, in a map that any root process can find and read. */
 struct plane {
-	u64 heartbeat_us;    /* CLOCK_MONOTONIC, written by the plane at each turn */
+	u64 heartbeat_us;    /* CLOCK_MONOTONIC, written by the plane each time it has handled events */
 	u64 silent_after_us; /* a heartbeat older than this puts flows under Reno */
-	u64 woken_us;        /* when a report last woke the plane, where that is rationed */
+	u64 woken_us;        /* when a report last woke the plane, for Wakeup::Every */
 	u32 pid;
 	u32 frame_size; /* bytes from one frame to the next */
 	u32 max_flows;
-	u32 next_slot; /* slots never given out begin here */
-	u32 no_slot;   /* flows that found no slot and stayed under Reno */
+	u32 next_slot; /* slots from here on were never given out */
+	u32 no_slot;   /* flows that found no free slot and stay under Reno */
 	u32 lost_events; /* created, closed and fault events that the ring had no room for */
-	u32 fallbacks; /* times that a flow went under Reno */
-	u32 frames_id; /* the id of the map of this plane's frames */
+	u32 fallbacks; /* times that a flow fell back to Reno */
+	u32 frames_id; /* id of the map of this plane's frames */
 	char name[TCP_CA_NAME_MAX];
-	char programs[64][32]; /* names, by program index */
+	char programs[MAX_PROGRAMS][32]; /* names, by program index */
 };
 
 /* The sequence, odd while the plane writes, is in the frame's first line. */
@@ -46,7 +72,7 @@ struct stage {
 	u32 set;
 	u64 cwnd; /* bytes */
 	u64 rate; /* bytes/s */
-	u32 generation; /* the tenant that the stage is for */
+	u32 generation; /* flow that the stage is for */
 	u32 spare2[7];
 };
 
@@ -72,13 +98,14 @@ struct frame {
 	u32 fault;
 	u32 stage_sequence;
 	/* 20 bytes of the datapath's own */
-	u32 program;      /* what runs, NO_PROGRAM before the first */
-	u32 cwnd_packets; /* what `cwnd` was last applied as */
+	u32 program;      /* index of the running program, NO_PROGRAM before the first */
+	u32 cwnd_packets; /* `cwnd` as last applied to the socket */
 	u32 mss;          /* bytes */
 	u32 state;        /* enum flow_state */
-	u32 observed_us;  /* low bits of the time of the last look, below */
-	u64 signals[15];
-	u32 asked[2]; /* the program's own */
+	u32 observed_us;  /* low bits of the time of the last `observe` */
+	u64 signals[SIGNALS];
+	u32 report_asked;
+	u32 fallthrough_asked;
 	struct stage stage;
 	/* 128 bytes of the datapath's own, for observers; brought up to date by `observe` */
 	u32 local[4]; /* network order; IPv4 in the first word */
@@ -92,26 +119,33 @@ struct frame {
 	u64 bytes_acked;
 	u64 born_us;
 	u32 mark; /* SO_MARK */
-	u32 aggregate; /* the plane's number for it and 1, 0 = none; this and the key are the plane's */
-	char aggregate_key[56]; /* UTF-8 */
-	struct event report; /* the header; the variables follow */
+	u32 aggregate; /* 1 + the plane's number of the aggregate, 0 = none; written by the plane */
+	char aggregate_key[56]; /* UTF-8, written by the plane */
+	struct event report; /* report header; the variables follow */
 };
 
-_Static_assert(__builtin_offsetof(struct frame, signals) == 64, "frame: signals");
-_Static_assert(__builtin_offsetof(struct frame, stage) == 192, "frame: stage");
-_Static_assert(__builtin_offsetof(struct frame, local) == 256, "frame: datapath");
-_Static_assert(__builtin_offsetof(struct frame, report) == 384, "frame: report");
-_Static_assert(sizeof(struct frame) == 448, "frame: variables");
-
-/* In icsk_ca_priv: which frame is this socket's, what its counters were at the last ACK, and what
- * it echoes as a receiver. */
-struct priv {
+/* In icsk_ca_priv: the socket's slot, its counters at the last ACK, and the ECN echo that it sends
+ * as a receiver. */
+struct socket_private {
+	u64 owner; /* address of the socket that `init` filled this for */
 	u32 slot;
-	u32 generation;
-	u64 bytes_acked;
 	u32 lost;
+	u64 bytes_acked;
 	u32 delivered_ce;
 	u32 sacked_out;
 	u32 rcv_nxt; /* as of the last packet that arrived with data */
 	u32 echo;    /* whether that packet was marked */
+};
+
+/* For its type alone, which reaches Rust. */
+struct layouts {
+	struct frame frame;
+	struct socket_private socket_private;
+	enum event_kind event_kind;
+	enum flow_state flow_state;
+	enum absent absent;
+	enum stage_set stage_set;
+	enum signal signal;
+	enum cong_flags cong_flags;
+	enum sk_pacing sk_pacing;
 };

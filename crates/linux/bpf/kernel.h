@@ -17,6 +17,7 @@ typedef __s64 s64;
 typedef _Bool bool;
 #define true 1
 #define false 0
+#define NULL ((void *)0)
 
 #define AF_INET6 10
 #define SOL_TCP 6
@@ -25,13 +26,12 @@ typedef _Bool bool;
 #define TCP_INIT_CWND 10 /* RFC 6928 */
 #define TCP_LISTEN 10
 #define TCP_CLOSE 7
-#define TCP_CONG_NON_RESTRICTED 1
-#define TCP_CONG_NEEDS_ECN 2
 #define TCP_ECN_OK (1 | 16) /* negotiated: by RFC 3168, or by accurate ECN */
 #define TCP_ECN_DEMAND_CWR 4 /* ACKs carry ECE */
 #define ICSK_ACK_TIMER 2
 #define ICSK_ACK_NOW 16
 
+enum cong_flags { TCP_CONG_NON_RESTRICTED = 1, TCP_CONG_NEEDS_ECN = 2 };
 enum tcp_ca_event { CA_EVENT_TX_START, CA_EVENT_ECN_NO_CE = 4, CA_EVENT_ECN_IS_CE = 5 };
 enum tcp_ca_state { TCP_CA_Open, TCP_CA_Disorder, TCP_CA_CWR, TCP_CA_Recovery, TCP_CA_Loss };
 enum sk_pacing { SK_PACING_NONE, SK_PACING_NEEDED, SK_PACING_FQ };

@@ -1,5 +1,5 @@
-//! A datapath program as eBPF in the kernel: what surrounds the generated code on a TCP socket,
-//! and its loading.
+//! A datapath program as eBPF: the code around it that reads and sets a TCP socket, and its loading
+//! into the kernel.
 
 use std::ffi::CString;
 use std::io;
@@ -11,25 +11,25 @@ use fairwater_exec::frame::{self, FrameLayout};
 use fairwater_lang::{Program, Signal};
 use libbpf_rs::libbpf_sys;
 
-use crate::flow::WOKEN_US;
 use crate::kernel_types::KernelTypes;
+use crate::layout;
 use crate::{LinuxError, Wakeup};
 
-const MAP_LOOKUP_ELEM: i32 = 1;
-const RINGBUF_OUTPUT: i32 = 130;
-/// Offset of `program` in the report header.
-const REPORT_PROGRAM: i16 = frame::REPORT + 12;
-/// Offset of `cwnd_packets` in the frame (`bpf/flow.h`).
-const CWND_PACKETS: i16 = 48;
-const SK_PACING_NEEDED: i32 = 1;
-/// `BPF_RB_*` flags of `bpf_ringbuf_output`.
-const WAKE_IF_IDLE: i32 = 0;
-const NO_WAKEUP: i32 = 1;
-const FORCE_WAKEUP: i32 = 2;
+/// An offset in a frame as an instruction has it.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    reason = "a frame's fixed part has 448 bytes"
+)]
+const fn offset(bytes: usize) -> i16 {
+    assert!(bytes < frame::VARIABLES as usize);
+    bytes as i16
+}
+
 /// Offset of `Ack.now` in the frame.
 const NOW: i16 = frame::SIGNALS + 8 * Signal::Now as i16;
 
-/// The kernel callback that a program is tail-called from. Each wants a load of its own.
+/// Kernel callback that a program is tail-called from. A program is loaded once for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Callback {
     /// `cong_control`, at each ACK.
@@ -38,33 +38,41 @@ pub(crate) enum Callback {
     Timeout,
 }
 
-/// Where a program is going to run.
+/// Where the programs of an algorithm will run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Context<'a> {
     pub(crate) types: &'a KernelTypes,
     pub(crate) layout: FrameLayout,
-    pub(crate) callback: Callback,
     pub(crate) frames: BorrowedFd<'a>,
     pub(crate) events: BorrowedFd<'a>,
     pub(crate) plane: BorrowedFd<'a>,
     pub(crate) wakeup: Wakeup,
+}
+
+/// Where one program of an algorithm will run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Entry<'a> {
+    pub(crate) context: &'a Context<'a>,
+    pub(crate) callback: Callback,
     /// The program's index among its algorithm's.
     pub(crate) index: u32,
 }
 
-/// `R7` is the socket; both callbacks have it as their first argument. Neither calls the program
-/// of a flow that has a fault (`may_run` in `bpf/fairwater.bpf.c`).
-impl Host for Context<'_> {
+/// `R7` is the socket, the first argument of both callbacks. Neither calls the program of a flow
+/// that has a fault (`may_run` in `bpf/fairwater.bpf.c`).
+impl Host for Entry<'_> {
     fn enter(&self, asm: &mut Asm) {
         let slot = -8;
         let found = asm.label();
         asm.load(Size::U64, Reg::R7, Reg::R1, 0);
-        asm.load(Size::U32, Reg::R1, Reg::R7, self.types.icsk_ca_priv);
+        // The callback that calls the program has checked that `init` wrote the slot.
+        let slot_of_socket = self.context.types.icsk_ca_priv + offset(layout::PRIVATE_SLOT);
+        asm.load(Size::U32, Reg::R1, Reg::R7, slot_of_socket);
         asm.store(Size::U32, Reg::R10, slot, Reg::R1);
         asm.mov(Reg::R2, Reg::R10);
         asm.alu(Alu::Add, Reg::R2, i32::from(slot));
-        asm.map_fd(Reg::R1, self.frames.as_raw_fd());
-        asm.call(MAP_LOOKUP_ELEM);
+        asm.map_fd(Reg::R1, self.context.frames.as_raw_fd());
+        asm.call(libbpf_sys::BPF_FUNC_map_lookup_elem.cast_signed());
         asm.jump_if(Cond::Ne, Reg::R0, 0, found);
         asm.exit();
         asm.bind(found);
@@ -74,17 +82,27 @@ impl Host for Context<'_> {
     /// Whole segments, at least one, at most what the socket's owner allows.
     fn apply_cwnd(&self, asm: &mut Asm) {
         let (positive, fits) = (asm.label(), asm.label());
-        asm.load(Size::U32, Reg::R2, Reg::R7, self.types.mss_cache);
+        asm.load(Size::U32, Reg::R2, Reg::R7, self.context.types.mss_cache);
         asm.alu(Alu::Div, Reg::R1, Reg::R2);
         asm.jump_if(Cond::Ne, Reg::R1, 0, positive);
         asm.mov(Reg::R1, 1);
         asm.bind(positive);
-        asm.load(Size::U32, Reg::R2, Reg::R7, self.types.snd_cwnd_clamp);
+        asm.load(
+            Size::U32,
+            Reg::R2,
+            Reg::R7,
+            self.context.types.snd_cwnd_clamp,
+        );
         asm.jump_if(Cond::Le, Reg::R1, Reg::R2, fits);
         asm.mov(Reg::R1, Reg::R2);
         asm.bind(fits);
-        asm.store(Size::U32, Reg::R6, CWND_PACKETS, Reg::R1);
-        asm.store(Size::U32, Reg::R7, self.types.snd_cwnd, Reg::R1);
+        asm.store(
+            Size::U32,
+            Reg::R6,
+            offset(layout::frame::CWND_PACKETS),
+            Reg::R1,
+        );
+        asm.store(Size::U32, Reg::R7, self.context.types.snd_cwnd, Reg::R1);
     }
 
     /// The kernel paces by itself; no `fq` qdisc is needed. Without a rate the kernel side goes
@@ -92,26 +110,51 @@ impl Host for Context<'_> {
     fn apply_rate(&self, asm: &mut Asm) {
         let (fits, done) = (asm.label(), asm.label());
         asm.jump_if(Cond::Eq, Reg::R1, 0, done);
-        asm.load(Size::U64, Reg::R2, Reg::R7, self.types.sk_max_pacing_rate);
+        asm.load(
+            Size::U64,
+            Reg::R2,
+            Reg::R7,
+            self.context.types.sk_max_pacing_rate,
+        );
         asm.jump_if(Cond::Le, Reg::R1, Reg::R2, fits);
         asm.mov(Reg::R1, Reg::R2);
         asm.bind(fits);
-        asm.store(Size::U64, Reg::R7, self.types.sk_pacing_rate, Reg::R1);
-        asm.load(Size::U32, Reg::R2, Reg::R7, self.types.sk_pacing_status);
+        asm.store(
+            Size::U64,
+            Reg::R7,
+            self.context.types.sk_pacing_rate,
+            Reg::R1,
+        );
+        asm.load(
+            Size::U32,
+            Reg::R2,
+            Reg::R7,
+            self.context.types.sk_pacing_status,
+        );
         asm.jump_if(Cond::Ne, Reg::R2, 0, done);
-        asm.mov(Reg::R2, SK_PACING_NEEDED);
-        asm.store(Size::U32, Reg::R7, self.types.sk_pacing_status, Reg::R2);
+        asm.mov(Reg::R2, layout::SK_PACING_NEEDED.cast_signed());
+        asm.store(
+            Size::U32,
+            Reg::R7,
+            self.context.types.sk_pacing_status,
+            Reg::R2,
+        );
         asm.bind(done);
     }
 
     fn report(&self, asm: &mut Asm, len: u32) {
-        asm.store(Size::U32, Reg::R6, REPORT_PROGRAM, self.index.cast_signed());
+        asm.store(
+            Size::U32,
+            Reg::R6,
+            offset(layout::frame::REPORT_PROGRAM),
+            self.index.cast_signed(),
+        );
         self.choose_wakeup(asm);
-        asm.map_fd(Reg::R1, self.events.as_raw_fd());
+        asm.map_fd(Reg::R1, self.context.events.as_raw_fd());
         asm.mov(Reg::R2, Reg::R6);
         asm.alu(Alu::Add, Reg::R2, i32::from(frame::REPORT));
         asm.mov(Reg::R3, len.cast_signed());
-        asm.call(RINGBUF_OUTPUT);
+        asm.call(libbpf_sys::BPF_FUNC_ringbuf_output.cast_signed());
     }
 
     fn leave(&self, asm: &mut Asm) {
@@ -120,18 +163,18 @@ impl Host for Context<'_> {
     }
 }
 
-impl Context<'_> {
-    /// The ring's flags in `R4`. Where wake-ups are rationed, the first report of a period wakes
-    /// the plane and the others wait for it: a timer of the plane's own would interrupt the
-    /// senders at times that suit nobody, and costs a tenth of a saturated machine's throughput.
+impl Entry<'_> {
+    /// Puts the ring's flags into `R4`. With `Wakeup::Every`, the first report of a period wakes the
+    /// plane and the others wait in the ring. A timer in the plane instead would interrupt senders
+    /// at arbitrary times, and costs a tenth of a saturated machine's throughput.
     fn choose_wakeup(&self, asm: &mut Asm) {
-        let Wakeup::Every(period) = self.wakeup else {
-            return asm.mov(Reg::R4, WAKE_IF_IDLE);
+        let Wakeup::Every(period) = self.context.wakeup else {
+            return asm.mov(Reg::R4, 0);
         };
         let period_us = u64::try_from(period.as_micros()).unwrap_or(u64::MAX);
         let chosen = asm.label();
-        asm.mov(Reg::R4, NO_WAKEUP);
-        asm.map_value(Reg::R1, self.plane.as_raw_fd(), WOKEN_US);
+        asm.mov(Reg::R4, libbpf_sys::BPF_RB_NO_WAKEUP.cast_signed());
+        asm.map_value(Reg::R1, self.context.plane.as_raw_fd(), layout::WOKEN_US);
         asm.load(Size::U64, Reg::R2, Reg::R6, NOW);
         asm.load(Size::U64, Reg::R3, Reg::R1, 0);
         asm.mov(Reg::R5, Reg::R2);
@@ -139,30 +182,30 @@ impl Context<'_> {
         asm.constant(Reg::R3, period_us);
         asm.jump_if(Cond::Lt, Reg::R5, Reg::R3, chosen);
         asm.store(Size::U64, Reg::R1, 0, Reg::R2);
-        asm.mov(Reg::R4, FORCE_WAKEUP);
+        asm.mov(Reg::R4, libbpf_sys::BPF_RB_FORCE_WAKEUP.cast_signed());
         asm.bind(chosen);
     }
 }
 
-/// Generates and loads a program (`fairwater-bench datapath` says how long that takes).
+/// Generates and loads a program (`fairwater-bench datapath` measures how long that takes).
 ///
 /// # Errors
-/// The program does not fit, or the kernel refuses it; then with the verifier's log.
+/// The program does not fit, or the kernel refuses it; the error then has the verifier's log.
 pub(crate) fn load(
     algorithm: &str,
     name: &str,
     program: &Program,
-    context: &Context<'_>,
+    entry: &Entry<'_>,
 ) -> Result<OwnedFd, LinuxError> {
     let code =
-        generate(program, context.layout, context).map_err(|source| LinuxError::Generate {
+        generate(program, entry.context.layout, entry).map_err(|source| LinuxError::Generate {
             algorithm: algorithm.to_owned(),
             program: name.to_owned(),
             source,
         })?;
-    submit(name, &code, context, None).or_else(|_| {
+    submit(name, &code, entry, None).or_else(|_| {
         let mut log = vec![0u8; 1 << 20];
-        submit(name, &code, context, Some(&mut log)).map_err(|source| {
+        submit(name, &code, entry, Some(&mut log)).map_err(|source| {
             let end = log.iter().position(|b| *b == 0).unwrap_or(log.len());
             LinuxError::Refused {
                 algorithm: algorithm.to_owned(),
@@ -177,7 +220,7 @@ pub(crate) fn load(
 fn submit(
     name: &str,
     code: &[Insn],
-    context: &Context<'_>,
+    entry: &Entry<'_>,
     log: Option<&mut [u8]>,
 ) -> io::Result<OwnedFd> {
     let kernel_name: String = name
@@ -186,15 +229,16 @@ fn submit(
         .take(15)
         .collect();
     let kernel_name = CString::new(kernel_name)?;
-    let member = match context.callback {
-        Callback::Ack => context.types.cong_control,
-        Callback::Timeout => context.types.set_state,
+    let types = entry.context.types;
+    let member = match entry.callback {
+        Callback::Ack => types.cong_control,
+        Callback::Timeout => types.set_state,
     };
     let mut options = libbpf_sys::bpf_prog_load_opts {
         sz: size_of::<libbpf_sys::bpf_prog_load_opts>() as libbpf_sys::size_t,
         attempts: 1,
         expected_attach_type: member,
-        attach_btf_id: context.types.ops,
+        attach_btf_id: types.ops,
         ..Default::default()
     };
     if let Some(log) = log {
@@ -204,7 +248,7 @@ fn submit(
     }
     #[expect(unsafe_code, reason = "libbpf's loader takes raw instructions")]
     // SAFETY: `Insn` is laid out as `bpf_insn`; all pointers outlive the call; the descriptor
-    // that comes back is ours alone.
+    // that comes back has no other owner.
     unsafe {
         let fd = libbpf_sys::bpf_prog_load(
             libbpf_sys::BPF_PROG_TYPE_STRUCT_OPS,

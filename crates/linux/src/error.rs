@@ -1,4 +1,4 @@
-//! What can go wrong between the plane and the kernel, each in one sentence that names it.
+//! Errors of the Linux datapath.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LinuxError {
-    /// The machine lacks something; `fairwater doctor` prints the whole probe.
+    /// The machine lacks a required feature; `fairwater doctor` lists all.
     #[error("{0}")]
     Missing(#[from] crate::probe::Missing),
     /// The name of a congestion control is taken.
@@ -14,19 +14,21 @@ pub enum LinuxError {
     NameTaken {
         /// The kernel's name, `fw_cubic`.
         name: String,
-        /// Who holds it, as far as can be told.
+        /// The process that has registered it, or a guess.
         holder: String,
     },
     /// The name does not fit the kernel's 16 bytes or has characters other than `a-z0-9_`.
-    #[error("{name:?} cannot name a congestion control: 1 to 12 characters of a-z, 0-9 and _ can")]
+    #[error(
+        "{name:?} cannot name a congestion control: a name has 1 to 12 characters of a-z, 0-9 and _"
+    )]
     BadName {
         /// The algorithm's name.
         name: String,
     },
-    /// An algorithm brings more programs than the kernel side has places for.
+    /// An algorithm has more programs than the kernel side has room for.
     #[error(
-        "{algorithm} has {count} programs; at most {} fit",
-        crate::flow::MAX_PROGRAMS
+        "{algorithm} has {count} programs; at most {} are allowed",
+        crate::layout::MAX_PROGRAMS
     )]
     TooManyPrograms {
         /// The algorithm.
@@ -44,7 +46,7 @@ pub enum LinuxError {
         /// Why.
         source: fairwater_exec::ebpf::GenerateError,
     },
-    /// The kernel's verifier refused generated code: a defect of Fairwater's, so the log is kept.
+    /// The kernel's verifier refused generated code: a defect in Fairwater.
     #[error("the kernel refused program {program} of {algorithm}: {source}\n{log}")]
     Refused {
         /// The algorithm.

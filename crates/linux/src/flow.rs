@@ -1,5 +1,5 @@
-//! The datapath's own parts of a flow's frame, and the plane's page: the Rust side of
-//! `bpf/flow.h`. The rest of a frame is [`fairwater_exec::frame`]'s.
+//! Typed access to a flow's frame and to the plane's page, which the kernel side shares
+//! (`bpf/flow.h`).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -8,19 +8,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, fence};
 use fairwater_exec::frame;
 use fairwater_plane::FlowInfo;
 
+use crate::layout::{self, MAX_PROGRAMS, flow_state, plane};
 use crate::shared::Shared;
 
-/// `program` of a flow that has none yet.
-pub(crate) const NO_PROGRAM: u32 = u32::MAX;
-/// `fw_on_ack` and `fw_on_timeout` hold this many programs.
-pub(crate) const MAX_PROGRAMS: usize = 64;
-
-pub(crate) const EVENT_CREATED: u32 = 1;
-pub(crate) const EVENT_REPORT: u32 = 2;
-pub(crate) const EVENT_CLOSED: u32 = 3;
-pub(crate) const EVENT_FAULT: u32 = 4;
-
-/// What a flow is doing.
+/// Who controls a flow now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FlowState {
     /// In-kernel Reno, until the plane has chosen a program.
@@ -36,10 +27,10 @@ pub enum FlowState {
 impl FlowState {
     const fn from_raw(raw: u32) -> Option<Self> {
         match raw {
-            1 => Some(Self::Starting),
-            2 => Some(Self::Running),
-            3 => Some(Self::Fallback),
-            4 => Some(Self::Faulted),
+            flow_state::STARTING => Some(Self::Starting),
+            flow_state::RUNNING => Some(Self::Running),
+            flow_state::FALLBACK => Some(Self::Fallback),
+            flow_state::FAULTED => Some(Self::Faulted),
             _ => None,
         }
     }
@@ -68,7 +59,7 @@ impl Frames {
         Self { memory, frame_size }
     }
 
-    /// The frame of that slot, or `None` past the end.
+    /// Frame of a slot; `None` past the end.
     pub(crate) fn get(&self, slot: u32) -> Option<Frame<'_>> {
         let base = usize::try_from(slot).ok()?.checked_mul(self.frame_size)?;
         let end = base.checked_add(self.frame_size)?;
@@ -86,27 +77,6 @@ pub(crate) struct Frame<'m> {
     base: usize,
 }
 
-const LOCAL: usize = 256;
-const REMOTE: usize = 272;
-const PORTS: usize = 288;
-const FAMILY: usize = 292;
-const STATE: usize = 56;
-const FALLBACKS: usize = 296;
-const BYTES_ACKED: usize = 304;
-const BORN_US: usize = 312;
-const SRTT_US: usize = 300;
-const MARK: usize = 320;
-const AGGREGATE: usize = 324;
-const AGGREGATE_KEY: usize = 328;
-/// Bytes of a key's words.
-const KEY_BYTES: usize = 56;
-const PROGRAM: usize = 44;
-const MSS: usize = 52;
-const GENERATION: usize = frame::REPORT as usize + 8;
-/// The tenant that the stage is for.
-const STAGE_GENERATION: usize = frame::STAGE as usize + 32;
-const AF_INET6: u32 = 10;
-
 impl<'m> Frame<'m> {
     pub(crate) fn u32(self, offset: usize) -> &'m AtomicU32 {
         self.memory.u32(self.base + offset)
@@ -118,24 +88,24 @@ impl<'m> Frame<'m> {
 
     /// `None` when no flow has the slot.
     pub(crate) fn state(self) -> Option<FlowState> {
-        FlowState::from_raw(self.u32(STATE).load(Acquire))
+        FlowState::from_raw(self.u32(layout::frame::STATE).load(Acquire))
     }
 
     pub(crate) fn generation(self) -> u32 {
-        self.u32(GENERATION).load(Relaxed)
+        self.u32(layout::frame::GENERATION).load(Relaxed)
     }
 
     pub(crate) fn stage_generation(self) -> &'m AtomicU32 {
-        self.u32(STAGE_GENERATION)
+        self.u32(layout::frame::STAGE_GENERATION)
     }
 
     /// The program that runs, by index; [`NO_PROGRAM`] before the first.
     pub(crate) fn program(self) -> u32 {
-        self.u32(PROGRAM).load(Relaxed)
+        self.u32(layout::frame::PROGRAM).load(Relaxed)
     }
 
     pub(crate) fn fallbacks(self) -> u32 {
-        self.u32(FALLBACKS).load(Relaxed)
+        self.u32(layout::frame::FALLBACKS).load(Relaxed)
     }
 
     pub(crate) fn fault(self) -> &'m AtomicU32 {
@@ -143,15 +113,15 @@ impl<'m> Frame<'m> {
     }
 
     pub(crate) fn bytes_acked(self) -> u64 {
-        self.u64(BYTES_ACKED).load(Relaxed)
+        self.u64(layout::frame::BYTES_ACKED).load(Relaxed)
     }
 
     pub(crate) fn born_us(self) -> u64 {
-        self.u64(BORN_US).load(Relaxed)
+        self.u64(layout::frame::BORN_US).load(Relaxed)
     }
 
     pub(crate) fn srtt_us(self) -> u64 {
-        u64::from(self.u32(SRTT_US).load(Relaxed))
+        u64::from(self.u32(layout::frame::SRTT_US).load(Relaxed))
     }
 
     pub(crate) fn cwnd(self) -> u64 {
@@ -162,42 +132,51 @@ impl<'m> Frame<'m> {
         self.u64(frame::RATE as usize).load(Relaxed)
     }
 
-    /// Says of which aggregate the flow is, by the plane's number and in words.
+    /// Publishes the flow's aggregate: the plane's number and the key as text.
     pub(crate) fn set_aggregate(self, aggregate: Option<(u32, &str)>) {
-        // None while the words change.
-        self.u32(AGGREGATE).store(0, Relaxed);
+        // No aggregate while the key is being written.
+        self.u32(layout::frame::AGGREGATE).store(0, Relaxed);
         fence(Release);
         let Some((number, key)) = aggregate else {
             return;
         };
-        let mut bytes = key_words(key).into_bytes();
-        bytes.resize(KEY_BYTES, 0);
+        let mut bytes = key_text(key).into_bytes();
+        bytes.resize(layout::frame::KEY_BYTES, 0);
         let (words, _) = bytes.as_chunks::<4>();
-        for (at, word) in (AGGREGATE_KEY..).step_by(4).zip(words) {
+        for (at, word) in (layout::frame::AGGREGATE_KEY..).step_by(4).zip(words) {
             self.u32(at).store(u32::from_ne_bytes(*word), Relaxed);
         }
-        self.u32(AGGREGATE).store(number.saturating_add(1), Release);
+        self.u32(layout::frame::AGGREGATE)
+            .store(number.saturating_add(1), Release);
     }
 
-    /// The plane's number of the flow's aggregate, and its key in words.
+    /// The plane's number of the flow's aggregate, and the key as text.
     pub(crate) fn aggregate(self) -> Option<(u32, String)> {
-        let number = self.u32(AGGREGATE).load(Acquire).checked_sub(1)?;
+        let number = self
+            .u32(layout::frame::AGGREGATE)
+            .load(Acquire)
+            .checked_sub(1)?;
         let key = self
             .memory
-            .name::<{ KEY_BYTES / 4 }>(self.base + AGGREGATE_KEY);
+            .name::<{ layout::frame::KEY_BYTES / 4 }>(self.base + layout::frame::AGGREGATE_KEY);
         fence(Acquire);
-        let still = self.u32(AGGREGATE).load(Relaxed).checked_sub(1);
+        let still = self
+            .u32(layout::frame::AGGREGATE)
+            .load(Relaxed)
+            .checked_sub(1);
         (still == Some(number)).then_some((number, key))
     }
 
     fn address(self, offset: usize, port: u16) -> SocketAddr {
         let words = self.memory.words::<4>(self.base + offset);
-        let ip = if self.u32(FAMILY).load(Relaxed) & 0xffff == AF_INET6 {
+        let ip = if self.u32(layout::frame::FAMILY).load(Relaxed) & 0xffff
+            == libc::AF_INET6.cast_unsigned()
+        {
             let mut bytes = [0; 16];
             for (four, word) in bytes.chunks_exact_mut(4).zip(words) {
                 four.copy_from_slice(&word.to_ne_bytes());
             }
-            // A dual-stack listener's IPv4 peers look like ::ffff:a.b.c.d; show what they are.
+            // IPv4 peers of a dual-stack listener appear as ::ffff:a.b.c.d.
             IpAddr::V6(Ipv6Addr::from(bytes)).to_canonical()
         } else {
             IpAddr::V4(Ipv4Addr::from(words[0].to_ne_bytes()))
@@ -207,28 +186,34 @@ impl<'m> Frame<'m> {
 
     /// Local and remote address.
     pub(crate) fn addresses(self) -> (SocketAddr, SocketAddr) {
-        let [a, b, c, d] = self.u32(PORTS).load(Relaxed).to_ne_bytes();
+        let [a, b, c, d] = self
+            .u32(layout::frame::LOCAL_PORT)
+            .load(Relaxed)
+            .to_ne_bytes();
         let (local, remote) = (u16::from_ne_bytes([a, b]), u16::from_ne_bytes([c, d]));
-        (self.address(LOCAL, local), self.address(REMOTE, remote))
+        (
+            self.address(layout::frame::LOCAL, local),
+            self.address(layout::frame::REMOTE, remote),
+        )
     }
 
-    /// What a new or resumed algorithm is told of the flow.
+    /// Description of the flow for a new or resumed algorithm.
     pub(crate) fn info(self, now_us: u64) -> FlowInfo {
         let (local, remote) = self.addresses();
         FlowInfo {
             local,
             remote,
-            mss: self.u32(MSS).load(Relaxed),
+            mss: self.u32(layout::frame::MSS).load(Relaxed),
             cwnd: self.cwnd(),
             srtt_us: self.srtt_us(),
             now_us,
-            tag: self.u32(MARK).load(Relaxed),
+            tag: self.u32(layout::frame::MARK).load(Relaxed),
         }
     }
 }
 
-/// A key as there is room for it: one that is too long is cut, and nothing in it moves a cursor.
-fn key_words(key: &str) -> String {
+/// A key as text for a terminal: cut to fit, without control characters.
+fn key_text(key: &str) -> String {
     const CUT: char = '…';
     let printed = |c: char| {
         if c.is_control() {
@@ -237,75 +222,75 @@ fn key_words(key: &str) -> String {
             c
         }
     };
-    let mut words: String = key.chars().map(printed).collect();
-    if words.len() > KEY_BYTES {
-        words.truncate(words.floor_char_boundary(KEY_BYTES - CUT.len_utf8()));
-        words.push(CUT);
+    let mut text: String = key.chars().map(printed).collect();
+    if text.len() > layout::frame::KEY_BYTES {
+        text.truncate(text.floor_char_boundary(layout::frame::KEY_BYTES - CUT.len_utf8()));
+        text.push(CUT);
     }
-    words
+    text
 }
 
-/// The page that a plane shares: `struct plane` of `bpf/flow.h`.
+/// The page that a plane shares with the kernel side: `struct plane` of `bpf/flow.h`.
 #[derive(Debug)]
 pub(crate) struct PlanePage(pub(crate) Shared);
 
-/// Offset of `woken_us`.
-pub(crate) const WOKEN_US: u32 = 16;
-
-/// Bytes of `struct plane`, rounded up to a page.
-pub(crate) const PLANE_PAGE: usize = 4096;
-
 impl PlanePage {
     pub(crate) fn heartbeat_us(&self) -> &AtomicU64 {
-        self.0.u64(0)
+        self.0.u64(plane::HEARTBEAT_US)
     }
 
     pub(crate) fn silent_after_us(&self) -> u64 {
-        self.0.u64(8).load(Relaxed)
+        self.0.u64(plane::SILENT_AFTER_US).load(Relaxed)
     }
 
     pub(crate) fn pid(&self) -> u32 {
-        self.0.u32(24).load(Relaxed)
+        self.0.u32(plane::PID).load(Relaxed)
     }
 
     pub(crate) fn frame_size(&self) -> u32 {
-        self.0.u32(28).load(Relaxed)
+        self.0.u32(plane::FRAME_SIZE).load(Relaxed)
     }
 
     pub(crate) fn max_flows(&self) -> u32 {
-        self.0.u32(32).load(Relaxed)
+        self.0.u32(plane::MAX_FLOWS).load(Relaxed)
     }
 
     /// Slots from here on were never given out.
     pub(crate) fn slots_used(&self) -> u32 {
-        self.0.u32(36).load(Relaxed).min(self.max_flows())
+        self.0
+            .u32(plane::NEXT_SLOT)
+            .load(Relaxed)
+            .min(self.max_flows())
     }
 
     pub(crate) fn without_slot(&self) -> u32 {
-        self.0.u32(40).load(Relaxed)
+        self.0.u32(plane::NO_SLOT).load(Relaxed)
     }
 
     pub(crate) fn lost_events(&self) -> u32 {
-        self.0.u32(44).load(Relaxed)
+        self.0.u32(plane::LOST_EVENTS).load(Relaxed)
     }
 
     pub(crate) fn fallbacks(&self) -> u32 {
-        self.0.u32(48).load(Relaxed)
+        self.0.u32(plane::FALLBACKS).load(Relaxed)
     }
 
     pub(crate) fn frames_id(&self) -> &AtomicU32 {
-        self.0.u32(52)
+        self.0.u32(plane::FRAMES_ID)
     }
 
     /// The congestion control's name.
     pub(crate) fn name(&self) -> String {
-        self.0.name::<4>(56)
+        self.0.name::<{ plane::NAME_BYTES / 4 }>(plane::NAME)
     }
 
     /// The name of the program of that index; empty when there is none.
     pub(crate) fn program_name(&self, index: u32) -> String {
         match usize::try_from(index) {
-            Ok(i) if i < MAX_PROGRAMS => self.0.name::<8>(72 + 32 * i),
+            Ok(index) if index < MAX_PROGRAMS => {
+                let at = plane::PROGRAMS + plane::PROGRAM_NAME_BYTES * index;
+                self.0.name::<{ plane::PROGRAM_NAME_BYTES / 4 }>(at)
+            }
             _ => String::new(),
         }
     }
@@ -318,19 +303,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_that_fits_is_whole_and_a_longer_one_is_seen_to_be_cut() {
+    fn a_key_that_fits_is_whole_and_a_longer_key_ends_in_an_ellipsis() {
         let whole = "to 2001:db8:1111:2222:3333:4444:5555:6666/128";
-        assert_eq!(key_words(whole), whole);
+        assert_eq!(key_text(whole), whole);
         let long = "é".repeat(40);
-        assert_eq!(key_words(&long), "é".repeat(26) + "…");
+        assert_eq!(key_text(&long), "é".repeat(26) + "…");
     }
 
     proptest! {
         #[test]
         fn any_key_fits_and_moves_no_cursor(key in any::<String>()) {
-            let words = key_words(&key);
-            prop_assert!(words.len() <= KEY_BYTES);
-            prop_assert!(!words.chars().any(char::is_control), "{words:?}");
+            let text = key_text(&key);
+            prop_assert!(text.len() <= layout::frame::KEY_BYTES);
+            prop_assert!(!text.chars().any(char::is_control), "{text:?}");
         }
     }
 }

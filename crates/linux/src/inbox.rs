@@ -1,4 +1,4 @@
-//! Events of the kernel side, taken off its rings in batches.
+//! Events of the kernel side, read from its rings in batches.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -7,12 +7,12 @@ use std::time::Duration;
 use libbpf_rs::{MapHandle, RingBuffer, RingBufferBuilder};
 
 use crate::LinuxError;
-use crate::flow::{EVENT_CLOSED, EVENT_CREATED, EVENT_FAULT, EVENT_REPORT};
+use crate::layout::event_kind;
 
 /// 64-bit words of an event's header: `struct event` of `bpf/flow.h`.
-const HEADER: usize = 8;
+const HEADER: usize = fairwater_exec::frame::REPORT_HEADER_LEN / 8;
 
-/// What happened, as the kernel side said it.
+/// Kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Created,
@@ -24,7 +24,7 @@ pub(crate) enum Kind {
 /// One event, borrowed from the batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Message<'a> {
-    /// The algorithm whose ring it came from, by index.
+    /// Index of the algorithm.
     pub(crate) algorithm: usize,
     pub(crate) kind: Kind,
     pub(crate) slot: u32,
@@ -38,11 +38,11 @@ pub(crate) struct Message<'a> {
     pub(crate) fields: &'a [u64],
 }
 
-/// A batch of events, copied off the rings so that handling them holds nothing of the kernel's.
+/// A batch of events, copied from the rings so that the rings are free while events are handled.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     words: Vec<u64>,
-    /// The algorithm, and where its event ends in `words`.
+    /// Algorithm of each event, and the event's end in `words`.
     ends: Vec<(usize, usize)>,
 }
 
@@ -65,7 +65,7 @@ impl Batch {
         self.ends.len()
     }
 
-    /// The events in order of arrival; those of an unknown kind are left out.
+    /// The events in order of arrival, without unknown kinds.
     pub(crate) fn messages(&self) -> impl Iterator<Item = Message<'_>> {
         let mut begin = 0;
         self.ends.iter().filter_map(move |&(algorithm, end)| {
@@ -102,10 +102,10 @@ fn parse(algorithm: usize, words: &[u64]) -> Option<Message<'_>> {
     let (kind, slot) = halves(kind_slot);
     let (generation, program) = halves(generation_program);
     let kind = match kind {
-        EVENT_CREATED => Kind::Created,
-        EVENT_REPORT => Kind::Report,
-        EVENT_CLOSED => Kind::Closed,
-        EVENT_FAULT => Kind::Fault,
+        event_kind::CREATED => Kind::Created,
+        event_kind::REPORT => Kind::Report,
+        event_kind::CLOSED => Kind::Closed,
+        event_kind::FAULT => Kind::Fault,
         _ => return None,
     };
     Some(Message {
@@ -125,7 +125,8 @@ fn parse(algorithm: usize, words: &[u64]) -> Option<Message<'_>> {
 /// The rings of all algorithms, read as one.
 #[derive(Debug)]
 pub(crate) struct Inbox {
-    rings: RingBuffer<'static>,
+    /// `None` without algorithms.
+    rings: Option<RingBuffer<'static>>,
     batch: Rc<RefCell<Batch>>,
 }
 
@@ -136,6 +137,7 @@ impl Inbox {
     ) -> Result<Self, LinuxError> {
         let batch = Rc::new(RefCell::new(Batch::default()));
         let mut builder = RingBufferBuilder::new();
+        let mut any = false;
         for (algorithm, map) in events.into_iter().enumerate() {
             let into = Rc::clone(&batch);
             let take = move |event: &[u8]| {
@@ -145,17 +147,24 @@ impl Inbox {
             builder
                 .add(map, take)
                 .map_err(LinuxError::bpf("read the event ring"))?;
+            any = true;
         }
-        let rings = builder
-            .build()
+        let rings = any
+            .then(|| builder.build())
+            .transpose()
             .map_err(LinuxError::bpf("read the event ring"))?;
         Ok(Self { rings, batch })
     }
 
-    /// Waits for an event for at most `wait`, in whole milliseconds, then takes all there are.
+    /// Waits for an event for at most `wait`, in whole milliseconds, then reads all events.
     pub(crate) fn wait(&self, wait: Duration) {
-        // An interrupted wait is a short wait.
-        let _events = self.rings.poll_raw(wait);
+        match &self.rings {
+            // An interrupted wait is a short wait.
+            Some(rings) => {
+                let _events = rings.poll_raw(wait);
+            }
+            None => std::thread::sleep(wait),
+        }
     }
 
     /// Swaps the events taken so far with `batch`, which should be empty.
@@ -198,7 +207,7 @@ mod tests {
     #[test]
     fn a_report_is_read_field_by_field() {
         let words = [
-            u64::from(EVENT_REPORT) | 7 << 32,
+            u64::from(event_kind::REPORT) | 7 << 32,
             9 | 2 << 32,
             1_000,
             14_480,

@@ -1,4 +1,4 @@
-//! Where this kernel keeps what generated code touches, from its BTF.
+//! Offsets in the running kernel that generated code uses, from the kernel's BTF.
 
 use std::ffi::OsStr;
 
@@ -10,13 +10,13 @@ use crate::LinuxError;
 /// Offsets and ids in the running kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct KernelTypes {
-    /// BTF id of `tcp_congestion_ops`: what generated programs attach to.
+    /// BTF id of `tcp_congestion_ops`, which generated programs attach to.
     pub(crate) ops: u32,
     /// Member index of `cong_control`.
     pub(crate) cong_control: u32,
     /// Member index of `set_state`.
     pub(crate) set_state: u32,
-    /// Bytes into `tcp_sock`, as all of the following.
+    /// Offset in `tcp_sock`, bytes, as are the following.
     pub(crate) icsk_ca_priv: i16,
     pub(crate) snd_cwnd: i16,
     pub(crate) snd_cwnd_clamp: i16,

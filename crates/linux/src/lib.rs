@@ -19,11 +19,13 @@
 
 mod clock;
 mod compiled;
+mod congestion_controls;
 mod error;
 mod flow;
 mod inbox;
 mod kernel_types;
-mod moving;
+mod layout;
+mod migration;
 pub mod observe;
 mod options;
 pub mod probe;
@@ -33,9 +35,10 @@ mod shared;
 mod skeleton;
 mod staging;
 
+pub use congestion_controls::native_default;
 pub use error::LinuxError;
 pub use flow::FlowState;
-pub use moving::Moved;
+pub use migration::MigrationCounts;
 pub use options::{Options, Wakeup};
 pub use session::Session;
 

@@ -1,25 +1,28 @@
-//! The flows of every plane on this machine, seen from any root process: what `fairwater top`
-//! shows. Nothing is pinned; the kernel side is found by name among the kernel's programs.
+//! The flows of every plane on this machine, as any root process can read them; `fairwater top`
+//! shows them. Nothing is pinned: the kernel side is found by name among the kernel's programs.
 
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering::Relaxed;
 
 use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
 use libbpf_rs::{MapCore, MapHandle};
 
 use crate::clock::now_us;
-use crate::flow::{FlowState, Frames, PLANE_PAGE, PlanePage};
+use crate::flow::{FlowState, Frames, PlanePage};
+use crate::layout;
 use crate::shared::Shared;
 
-/// The map that holds a plane's page.
-const PLANE_MAP: &str = ".data.plane";
-/// A program of every plane's kernel side.
-const INIT_PROGRAM: &[u8] = b"fw_init";
+/// Map that holds a plane's page.
+const PLANE_MAP: &[u8] = b".data.plane";
+/// Map of the congestion controls that moved connections had before.
+const ORIGINS_MAP: &[u8] = b"fw_origin_names";
+/// A program of every plane's kernel side, which uses both.
+const RELEASE_PROGRAM: &[u8] = b"fw_release";
 
-/// A plane, alive or dead, whose algorithm some flow still has.
+/// A plane, alive, or dead while a socket still has its congestion control.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PlaneView {
+pub struct PlaneSnapshot {
     /// The congestion control's name, `fw_cubic`.
     pub name: String,
     /// The plane's process.
@@ -31,12 +34,12 @@ pub struct PlaneView {
     /// Times that a flow went under in-kernel Reno because the plane was silent.
     pub fallbacks: u32,
     /// Its flows.
-    pub flows: Vec<FlowView>,
+    pub flows: Vec<FlowSnapshot>,
 }
 
-/// One flow as it is now.
+/// One flow.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FlowView {
+pub struct FlowSnapshot {
     /// Slot and generation, unique within its plane.
     pub id: (u32, u32),
     /// The local address and port.
@@ -45,29 +48,29 @@ pub struct FlowView {
     pub remote: SocketAddr,
     /// The congestion window, bytes.
     pub cwnd: u64,
-    /// The pacing rate, bytes/s; 0 when the window alone governs.
+    /// The pacing rate, bytes/s; 0 when only the window limits the flow.
     pub rate: u64,
     /// Smoothed RTT, µs; 0 before the first sample.
     pub srtt_us: u64,
-    /// Bytes acknowledged since the connection began: its change over time is the
-    /// delivery rate. At most a quarter of an RTT old, as `srtt_us`.
+    /// Bytes acknowledged since the connection began; the change over time is the delivery
+    /// rate. Like `srtt_us`, at most a quarter of an RTT old.
     pub bytes_acked: u64,
     /// The program that runs; empty before the first.
     pub program: String,
-    /// What it is doing.
+    /// Who controls it.
     pub state: FlowState,
     /// µs since it came under this congestion control.
     pub age_us: u64,
-    /// What it shares a controller with (CCP §6.3), if it does.
-    pub aggregate: Option<AggregateView>,
+    /// The aggregate that it belongs to (CCP §6.3), if any.
+    pub aggregate: Option<AggregateSnapshot>,
 }
 
-/// An aggregate, as one of its flows tells of it.
+/// The aggregate of a flow.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AggregateView {
-    /// Which one of its plane and algorithm. Given out again when the aggregate has ended.
+pub struct AggregateSnapshot {
+    /// Number, unique within plane and algorithm; reused after the aggregate has ended.
     pub number: u32,
-    /// What its flows have in common: `to 10.0.0.2`. Ends in `…` where it was too long.
+    /// What its flows have in common: `to 10.0.0.2`. A key that was too long ends in `…`.
     pub key: String,
 }
 
@@ -76,38 +79,102 @@ pub struct AggregateView {
 /// Planes that cannot be read (they may be ending) are left out; without the right to list BPF
 /// programs the list is empty.
 #[must_use]
-pub fn planes() -> Vec<PlaneView> {
-    // Through a program that uses the page, never by opening every map there is: opening and
+pub fn planes() -> Vec<PlaneSnapshot> {
+    let mut planes: Vec<_> = found().iter().map(FoundPlane::snapshot).collect();
+    planes.sort_by(|a, b| (&a.name, a.pid).cmp(&(&b.name, b.pid)));
+    planes
+}
+
+/// A plane's kernel side, found among the kernel's programs.
+#[derive(Debug)]
+pub(crate) struct FoundPlane {
+    page: PlanePage,
+    /// Congestion controls that moved connections had before.
+    origins: MapHandle,
+}
+
+/// The kernel sides of all planes, alive or dead.
+pub(crate) fn found() -> Vec<FoundPlane> {
+    // Through a program that uses both maps, never by opening every map there is: opening and
     // closing a program array as its owner ends can leave it in the kernel for good (seen on
-    // Linux 6.18), and `fw_init` uses none.
+    // Linux 6.18), and `fw_release` uses none.
     let options = ProgInfoQueryOptions::default().include_map_ids(true);
-    let mut views: Vec<PlaneView> = ProgInfoIter::with_query_opts(options)
-        .filter(|program| program.name.as_encoded_bytes() == INIT_PROGRAM)
-        .flat_map(|program| program.map_ids)
-        .filter_map(view)
-        .collect();
-    views.sort_by(|a, b| (&a.name, a.pid).cmp(&(&b.name, b.pid)));
-    views
+    ProgInfoIter::with_query_opts(options)
+        .filter(|program| program.name.as_encoded_bytes() == RELEASE_PROGRAM)
+        .filter_map(|program| {
+            let maps: Vec<_> = program
+                .map_ids
+                .into_iter()
+                .map(MapHandle::from_map_id)
+                .collect();
+            let (mut page, mut origins) = (None, None);
+            for map in maps.into_iter().flatten() {
+                match map.name().as_encoded_bytes() {
+                    PLANE_MAP => {
+                        let memory = Shared::read_only(map.as_fd(), layout::plane::SIZE).ok()?;
+                        page = Some(PlanePage(memory));
+                    }
+                    ORIGINS_MAP => origins = Some(map),
+                    _ => {}
+                }
+            }
+            Some(FoundPlane {
+                page: page?,
+                origins: origins?,
+            })
+        })
+        .collect()
 }
 
-fn view(map: u32) -> Option<PlaneView> {
-    let map = MapHandle::from_map_id(map)
-        .ok()
-        .filter(|m| m.name() == PLANE_MAP)?;
-    let page = PlanePage(Shared::read_only(map.as_fd(), PLANE_PAGE).ok()?);
+/// The plane that registered the name last: ids of maps grow.
+pub(crate) fn registered<'p>(planes: &'p [FoundPlane], name: &str) -> Option<&'p FoundPlane> {
+    planes
+        .iter()
+        .filter(|plane| plane.name() == name)
+        .max_by_key(|plane| plane.frames_id())
+}
+
+impl FoundPlane {
+    /// The congestion control's name.
+    pub(crate) fn name(&self) -> String {
+        self.page.name()
+    }
+
+    /// Whether both are the same plane.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        self.frames_id() == other.frames_id()
+    }
+
+    fn frames_id(&self) -> u32 {
+        self.page.frames_id().load(Relaxed)
+    }
+
+    pub(crate) fn origins(&self) -> BorrowedFd<'_> {
+        self.origins.as_fd()
+    }
+
+    /// Whether the plane's process lives and its heartbeat is fresh.
+    pub(crate) fn is_alive(&self) -> bool {
+        let silence = now_us().saturating_sub(self.page.heartbeat_us().load(Relaxed));
+        silence <= self.page.silent_after_us() && process_lives(self.page.pid())
+    }
+
+    fn snapshot(&self) -> PlaneSnapshot {
+        let alive = self.is_alive();
+        let page = &self.page;
+        PlaneSnapshot {
+            name: page.name(),
+            pid: page.pid(),
+            alive,
+            without_slot: page.without_slot(),
+            fallbacks: page.fallbacks(),
+            flows: flows(page, alive).unwrap_or_default(),
+        }
+    }
+}
+
+fn flows(page: &PlanePage, alive: bool) -> Option<Vec<FlowSnapshot>> {
     let now = now_us();
-    let silent = now.saturating_sub(page.heartbeat_us().load(Relaxed)) > page.silent_after_us();
-    Some(PlaneView {
-        name: page.name(),
-        pid: page.pid(),
-        alive: !silent && process_lives(page.pid()),
-        without_slot: page.without_slot(),
-        fallbacks: page.fallbacks(),
-        flows: flows(&page, now).unwrap_or_default(),
-    })
-}
-
-fn flows(page: &PlanePage, now: u64) -> Option<Vec<FlowView>> {
     let map = MapHandle::from_map_id(page.frames_id().load(Relaxed)).ok()?;
     let size = usize::try_from(page.frame_size()).ok()?;
     let used = usize::try_from(page.slots_used()).ok()?;
@@ -115,11 +182,15 @@ fn flows(page: &PlanePage, now: u64) -> Option<Vec<FlowView>> {
         return Some(Vec::new());
     }
     let frames = Frames::new(Shared::read_only(map.as_fd(), size * used).ok()?, size);
-    let view = |slot| {
+    let snapshot = |slot| {
         let frame = frames.get(slot)?;
-        let state = frame.state()?;
+        // The kernel side notes the fallback at the next ACK, which an idle flow does not get.
+        let state = match frame.state()? {
+            FlowState::Starting | FlowState::Running if !alive => FlowState::Fallback,
+            state => state,
+        };
         let (local, remote) = frame.addresses();
-        Some(FlowView {
+        Some(FlowSnapshot {
             id: (slot, frame.generation()),
             local,
             remote,
@@ -132,17 +203,17 @@ fn flows(page: &PlanePage, now: u64) -> Option<Vec<FlowView>> {
             age_us: now.saturating_sub(frame.born_us()),
             aggregate: frame
                 .aggregate()
-                .map(|(number, key)| AggregateView { number, key }),
+                .map(|(number, key)| AggregateSnapshot { number, key }),
         })
     };
-    Some((0..page.slots_used()).filter_map(view).collect())
+    Some((0..page.slots_used()).filter_map(snapshot).collect())
 }
 
 fn process_lives(pid: u32) -> bool {
     std::path::Path::new("/proc").join(pid.to_string()).exists()
 }
 
-/// Who holds a congestion control's name, as a clause: "process 4242 (fairwater)".
+/// Who has registered a congestion control, as a clause: "process 4242 (fairwater)".
 pub(crate) fn holder(name: &str) -> String {
     match planes()
         .into_iter()
@@ -153,6 +224,6 @@ pub(crate) fn holder(name: &str) -> String {
             let command = std::fs::read_to_string(path).unwrap_or_default();
             format!("process {} ({}); stop it first", plane.pid, command.trim())
         }
-        None => "another module or BPF object of the kernel's".to_owned(),
+        None => "a kernel module or another BPF program".to_owned(),
     }
 }

@@ -1,4 +1,4 @@
-//! What this kernel and this process can do, feature by feature: what `fairwater doctor` prints.
+//! Features of the kernel and the process that Fairwater needs; `fairwater doctor` prints them.
 
 use std::path::Path;
 use std::{fs, io};
@@ -7,35 +7,35 @@ use libbpf_rs::btf::types::{FuncProto, Ptr, Struct};
 use libbpf_rs::btf::{Btf, ReferencesType};
 use libbpf_rs::{MapHandle, MapType, libbpf_sys};
 
-/// One line of the probe.
+/// One feature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Feature {
-    /// What is looked for.
+    /// Name of the feature.
     pub name: &'static str,
-    /// What of Fairwater needs it.
+    /// Part of Fairwater that needs it.
     pub needed_for: &'static str,
-    /// Whether the Linux datapath cannot do without it.
+    /// Whether the Linux datapath needs it.
     pub required: bool,
-    /// What was found, or why it is missing.
+    /// What was found, or why the feature is missing.
     pub found: Result<String, String>,
 }
 
-/// The whole probe.
+/// All features.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Probe {
-    /// Each feature, the most basic first.
+    /// The features, the most basic first.
     pub features: Vec<Feature>,
 }
 
-/// The first thing that is missing, in one sentence.
+/// The first required feature that is missing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "this machine cannot run the Linux datapath: {reason} (needed for {needed_for}); `fairwater doctor` prints the whole probe"
+    "this machine cannot run the Linux datapath: {reason} (needed for {needed_for}); `fairwater doctor` lists all requirements"
 )]
 pub struct Missing {
-    /// What is missing and what to do about it.
+    /// What is missing and how to provide it.
     pub reason: String,
-    /// What needs it.
+    /// Part of Fairwater that needs it.
     pub needed_for: &'static str,
 }
 
@@ -58,13 +58,13 @@ impl Probe {
     }
 }
 
-/// Where the kernel has the description of its own types.
+/// The kernel's description of its own types.
 const VMLINUX_BTF: &str = "/sys/kernel/btf/vmlinux";
 
-/// Looks at this kernel and process; loads nothing that stays. About 30 ms.
+/// Examines the kernel and the process in about 30 ms; leaves nothing loaded.
 #[must_use]
 pub fn probe() -> Probe {
-    // libbpf would write of its absence to standard error.
+    // libbpf would print an error if the file were absent.
     let btf = match Path::new(VMLINUX_BTF).exists() {
         true => Btf::from_vmlinux(),
         false => Err(io::Error::from(io::ErrorKind::NotFound).into()),
@@ -93,7 +93,7 @@ pub fn probe() -> Probe {
             ),
             feature(
                 "BTF",
-                "finding the kernel's own structures",
+                "finding the kernel's structures",
                 true,
                 match &btf {
                     Ok(_) => Ok(VMLINUX_BTF.to_owned()),
@@ -129,20 +129,20 @@ pub fn probe() -> Probe {
             feature("eBPF JIT", "running programs at native speed", true, jit()),
             feature(
                 "memory-mapped arrays",
-                "sharing flows' state with the plane without system calls",
+                "sharing flow state with the plane without system calls",
                 true,
                 map(MapType::Array, libbpf_sys::BPF_F_MMAPABLE),
             ),
             feature("ring buffer", "reports", true, map(MapType::RingBuf, 0)),
             feature(
                 "queues",
-                "giving out flow slots",
+                "allocating flow slots",
                 true,
                 map(MapType::Queue, 0),
             ),
             feature(
                 "TCP iterator",
-                "`attach --move-existing` and taking back flows after a crash",
+                "`attach --move-existing` and taking over sockets after a crash",
                 false,
                 match has_struct(&btf, "bpf_iter__tcp") {
                     true => Ok("iter/tcp".to_owned()),
@@ -199,7 +199,7 @@ fn privileged() -> Result<String, String> {
     // capabilities(7): CAP_NET_ADMIN 12, CAP_SYS_ADMIN 21, CAP_PERFMON 38, CAP_BPF 39.
     let has = |bit: u32| effective & (1 << bit) != 0;
     if has(12) && (has(21) || (has(38) && has(39))) {
-        Ok("the capabilities are there".to_owned())
+        Ok("the process has the capabilities".to_owned())
     } else {
         Err("this process is not root; run it with sudo".to_owned())
     }

@@ -1,10 +1,10 @@
-//! One algorithm as a Linux congestion control: its kernel side loaded, its programs in place,
-//! its name registered.
+//! One algorithm as a Linux congestion control: loads its kernel side, installs its programs and
+//! registers its name.
 
-use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::{io, process};
 
 use fairwater_exec::frame::FrameLayout;
 use fairwater_lang::{Program, SignalSet};
@@ -13,15 +13,17 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
 
 use crate::clock::now_us;
-use crate::compiled::{Callback, Context, load};
-use crate::flow::{Frame, Frames, MAX_PROGRAMS, PLANE_PAGE, PlanePage};
+use crate::compiled::{Callback, Context, Entry, load};
+use crate::congestion_controls::{kernel_name, unique_name};
+use crate::flow::{Frame, Frames, PlanePage};
 use crate::kernel_types::KernelTypes;
+use crate::layout::{self, MAX_PROGRAMS};
 use crate::shared::Shared;
 use crate::skeleton::datapath::{FairwaterSkelBuilder, OpenFairwaterSkel};
 use crate::staging;
 use crate::{LinuxError, Options, observe};
 
-/// What is to be registered.
+/// An algorithm to register.
 #[derive(Debug)]
 pub(crate) struct Request<'a> {
     /// The algorithm's name; the kernel's is `fw_` and this.
@@ -30,12 +32,12 @@ pub(crate) struct Request<'a> {
     pub(crate) programs: &'a [(&'a str, &'a Program)],
     /// Whether an idle flow restarts from the initial window (RFC 5681 §4.1).
     pub(crate) idle_restart: bool,
-    /// What its flows need of ECN.
+    /// The ECN that its flows need.
     pub(crate) ecn: Ecn,
 }
 
-/// The kernel's flag of congestion controls whose connections negotiate ECN.
-const TCP_CONG_NEEDS_ECN: u32 = 2;
+/// Attempts to find a unique name that nobody has registered.
+const NAME_ATTEMPTS: u32 = 64;
 
 /// A registered congestion control; dropping it unregisters the name. Connections that still
 /// have it go on under in-kernel Reno.
@@ -53,20 +55,38 @@ pub(crate) struct Registration {
 }
 
 impl Registration {
+    /// Loads and registers the algorithm, under a name of this run alone if the options say so.
     pub(crate) fn new(
         request: &Request<'_>,
         options: &Options,
         types: &KernelTypes,
     ) -> Result<Self, LinuxError> {
         let algorithm = request.algorithm;
-        let name = kernel_name(algorithm)?;
         if request.programs.len() > MAX_PROGRAMS {
-            let count = request.programs.len();
             return Err(LinuxError::TooManyPrograms {
                 algorithm: algorithm.to_owned(),
-                count,
+                count: request.programs.len(),
             });
         }
+        if !options.unique_names {
+            return Self::under(kernel_name(algorithm)?, request, options, types);
+        }
+        let mut attempt = 0;
+        loop {
+            let name = unique_name(algorithm, process::id().wrapping_add(attempt))?;
+            match Self::under(name, request, options, types) {
+                Err(LinuxError::NameTaken { .. }) if attempt < NAME_ATTEMPTS => attempt += 1,
+                result => return result,
+            }
+        }
+    }
+
+    fn under(
+        name: String,
+        request: &Request<'_>,
+        options: &Options,
+        types: &KernelTypes,
+    ) -> Result<Self, LinuxError> {
         let widest = request
             .programs
             .iter()
@@ -82,52 +102,33 @@ impl Registration {
             .map_err(LinuxError::bpf(what))?;
         prepare(&mut open, request, &name, layout, options)
             .map_err(LinuxError::bpf("size the kernel side's maps"))?;
-        let skel = open.load().map_err(LinuxError::bpf(what))?;
+        let mut skel = open.load().map_err(LinuxError::bpf(what))?;
         let maps = &skel.maps;
         let own = |map| MapHandle::try_from(map).map_err(LinuxError::bpf("keep a map"));
         let (frames_map, plane_map) = (own(&maps.fw_frames)?, own(&maps.data_plane)?);
-        let (events, arrays) = (
-            own(&maps.fw_events)?,
-            [own(&maps.fw_on_ack)?, own(&maps.fw_on_timeout)?],
-        );
+        let events = own(&maps.fw_events)?;
+        let arrays = [own(&maps.fw_on_ack)?, own(&maps.fw_on_timeout)?];
 
         let max_flows = usize::try_from(options.max_flows).unwrap_or(usize::MAX);
         let map = |handle: &MapHandle, len| {
             Shared::writable(handle.as_fd(), len).map_err(LinuxError::io("map the flows' memory"))
         };
         let frames = Frames::new(map(&frames_map, layout.size() * max_flows)?, layout.size());
-        let page = PlanePage(map(&plane_map, PLANE_PAGE)?);
-        let id = frames_map
+        let page = PlanePage(map(&plane_map, layout::plane::SIZE)?);
+        let info = frames_map
             .info()
-            .map_err(LinuxError::bpf("find the frames' map"))?
-            .info
-            .id;
-        page.frames_id().store(id, Relaxed);
-
-        for (index, (program_name, program)) in (0u32..).zip(request.programs) {
-            for (callback, array) in [Callback::Ack, Callback::Timeout].into_iter().zip(&arrays) {
-                let context = Context {
-                    types,
-                    layout,
-                    callback,
-                    frames: frames_map.as_fd(),
-                    events: events.as_fd(),
-                    plane: plane_map.as_fd(),
-                    wakeup: options.wakeup,
-                    index,
-                };
-                let loaded = load(algorithm, program_name, program, &context)?;
-                array
-                    .update(
-                        &index.to_ne_bytes(),
-                        &std::os::fd::AsRawFd::as_raw_fd(&loaded).to_ne_bytes(),
-                        MapFlags::ANY,
-                    )
-                    .map_err(LinuxError::bpf("install a program"))?;
-            }
-        }
+            .map_err(LinuxError::bpf("find the frames' map"))?;
+        page.frames_id().store(info.info.id, Relaxed);
+        let context = Context {
+            types,
+            layout,
+            frames: frames_map.as_fd(),
+            events: events.as_fd(),
+            plane: plane_map.as_fd(),
+            wakeup: options.wakeup,
+        };
+        install(request, &context, &arrays)?;
         page.heartbeat_us().store(now_us(), Release);
-        let mut skel = skel;
         let link = skel
             .maps
             .fw_ops
@@ -175,33 +176,33 @@ impl Registration {
     }
 }
 
-/// What the kernel keeps of a name in 16 bytes, behind `fw_` and before a zero.
-const MAX_NAME: usize = 12;
-
-/// `fw_` and the algorithm's name. One that is too long goes without words from its end, but for
-/// a number there: `congestion_manager_2` is `fw_congestion_2`.
-pub(crate) fn kernel_name(algorithm: &str) -> Result<String, LinuxError> {
-    let bad = || LinuxError::BadName {
-        name: algorithm.to_owned(),
-    };
-    let known = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
-    if algorithm.is_empty() || !algorithm.bytes().all(known) {
-        return Err(bad());
+/// Loads the algorithm's programs and puts them into the arrays of both callbacks.
+fn install(
+    request: &Request<'_>,
+    context: &Context<'_>,
+    arrays: &[MapHandle; 2],
+) -> Result<(), LinuxError> {
+    for (index, (name, program)) in (0u32..).zip(request.programs) {
+        for (callback, array) in [Callback::Ack, Callback::Timeout].into_iter().zip(arrays) {
+            let entry = Entry {
+                context,
+                callback,
+                index,
+            };
+            let loaded = load(request.algorithm, name, program, &entry)?;
+            array
+                .update(
+                    &index.to_ne_bytes(),
+                    &loaded.as_raw_fd().to_ne_bytes(),
+                    MapFlags::ANY,
+                )
+                .map_err(LinuxError::bpf("install a program"))?;
+        }
     }
-    let is_number = |word: &&str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());
-    let (mut words, number) = match algorithm.rsplit_once('_').filter(|(_, n)| is_number(n)) {
-        Some((words, _)) => (words, &algorithm[words.len()..]),
-        None => (algorithm, ""),
-    };
-    while words.len() + number.len() > MAX_NAME {
-        (words, _) = words.rsplit_once('_').ok_or_else(bad)?;
-    }
-    if words.is_empty() {
-        return Err(bad());
-    }
-    Ok(format!("fw_{words}{number}"))
+    Ok(())
 }
 
+/// Sets the constants, sizes and names of the kernel side before it is loaded.
 fn prepare(
     open: &mut OpenFairwaterSkel<'_>,
     request: &Request<'_>,
@@ -243,31 +244,9 @@ fn prepare(
         }
     }
     if request.ecn == Ecn::Required {
-        open.struct_ops.fw_ops_mut().flags |= TCP_CONG_NEEDS_ECN;
+        open.struct_ops.fw_ops_mut().flags |= layout::NEEDS_ECN;
     }
     open.struct_ops.fw_ops_mut().name = [0; 16];
     copy(&mut open.struct_ops.fw_ops_mut().name, name);
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::kernel_name;
-
-    #[test]
-    fn a_long_name_loses_words_and_keeps_its_number() {
-        let name = |algorithm| kernel_name(algorithm).ok();
-        assert_eq!(name("cubic").as_deref(), Some("fw_cubic"));
-        assert_eq!(name("reno_2").as_deref(), Some("fw_reno_2"));
-        assert_eq!(name("twelve_bytes").as_deref(), Some("fw_twelve_bytes"));
-        assert_eq!(name("congestion_manager").as_deref(), Some("fw_congestion"));
-        assert_eq!(name("congestion_manager_12"), None);
-        assert_eq!(
-            name("congestion_manager_2").as_deref(),
-            Some("fw_congestion_2")
-        );
-        for bad in ["", "Cubic", "a-b", "thirteenbytes", "_thirteenbytes"] {
-            assert_eq!(name(bad), None, "{bad}");
-        }
-    }
 }

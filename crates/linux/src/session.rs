@@ -1,7 +1,5 @@
-//! A plane at work on this machine's TCP: the loop between kernel and algorithms.
+//! A plane on this machine's TCP: the event loop between kernel and algorithms.
 
-use std::fs;
-use std::io;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::time::Duration;
@@ -10,17 +8,19 @@ use fairwater_exec::frame::Fault;
 use fairwater_plane::{Command, CommandSink, Event, FlowId, Plane, RawReport};
 
 use crate::clock::now_us;
+use crate::congestion_controls::default_without_fairwater;
 use crate::inbox::{Batch, Inbox, Kind, Message};
 use crate::kernel_types::KernelTypes;
-use crate::moving::{Mode, Moved, Mover};
+use crate::migration::{MigrationCounts, Mode, migrate};
+use crate::observe::{self, FoundPlane};
 use crate::registration::{Registration, Request};
 use crate::{LinuxError, Options, Wakeup, probe};
 
-/// The longest that a turn of the loop sleeps, whatever the options.
+/// Longest sleep of a turn of the loop.
 const LONGEST_TURN: Duration = Duration::from_millis(50);
 
-/// The shortest time-out of a plane whose wake-ups are rationed.
-const SHORTEST_TIMEOUT: Duration = Duration::from_millis(10);
+/// Shortest sleep of a turn with `Wakeup::Every`.
+const SHORTEST_TURN: Duration = Duration::from_millis(10);
 
 /// A plane whose algorithms are registered as Linux congestion controls.
 ///
@@ -35,30 +35,32 @@ pub struct Session {
     inbox: Inbox,
     batch: Batch,
     options: Options,
-    /// What the plane was told of each slot, by algorithm.
-    known: Vec<Vec<Option<Known>>>,
+    /// The flow that the plane has in each slot, by algorithm.
+    flows: Vec<Vec<Option<SlotFlow>>>,
     live: usize,
     /// Whether the last turn had anything to do.
     busy: bool,
     lost_reports: u64,
     lost_events: Vec<u32>,
-    mover: Option<Mover>,
-    /// The congestion control that connections get when they are given back.
+    adopted: MigrationCounts,
+    /// The algorithm that existing connections were moved onto.
+    moved_onto: Option<String>,
+    /// Congestion control for connections that are given back and have no origin.
     otherwise: String,
 }
 
-/// A flow as the plane was last told of it.
+/// The plane's flow in a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Known {
+struct SlotFlow {
     generation: u32,
     fallbacks: u32,
-    /// The number of its last report.
+    /// Number of the last report.
     reports: u64,
 }
 
 impl Session {
     /// Loads the kernel side of each of the plane's algorithms and registers it as `fw_` and its
-    /// name; takes over connections that an earlier plane of that name left behind.
+    /// name; takes over the sockets of earlier planes of these names that are gone.
     ///
     /// # Errors
     /// What the machine lacks, a name that is taken, or a call that failed. Nothing is left
@@ -66,7 +68,6 @@ impl Session {
     pub fn attach(plane: Plane, options: Options) -> Result<Self, LinuxError> {
         probe::probe().require()?;
         let types = KernelTypes::read()?;
-        let otherwise = machine_default();
         let mut registrations = Vec::new();
         for hosted in plane.algorithms() {
             let programs: Vec<_> = hosted
@@ -84,7 +85,7 @@ impl Session {
         }
         let inbox = Inbox::new(registrations.iter().map(Registration::events))?;
         let mut session = Self {
-            known: vec![Vec::new(); registrations.len()],
+            flows: vec![Vec::new(); registrations.len()],
             lost_events: vec![0; registrations.len()],
             plane,
             registrations,
@@ -94,10 +95,13 @@ impl Session {
             live: 0,
             busy: false,
             lost_reports: 0,
-            mover: None,
-            otherwise,
+            adopted: MigrationCounts::default(),
+            moved_onto: None,
+            otherwise: default_without_fairwater(),
         };
-        session.adopt()?;
+        if !options.unique_names {
+            session.adopt()?;
+        }
         Ok(session)
     }
 
@@ -117,7 +121,7 @@ impl Session {
         &mut self.plane
     }
 
-    /// Flows that the kernel side has now.
+    /// Flows that the plane has now.
     #[must_use]
     pub fn live(&self) -> usize {
         self.live
@@ -132,8 +136,8 @@ impl Session {
             .sum()
     }
 
-    /// Reports that the ring had no room for: the plane comes by too seldom, or
-    /// `Options::ring_bytes` is too low.
+    /// Reports that the ring had no room for: turns are too rare, or `Options::ring_bytes` is too
+    /// low.
     #[must_use]
     pub fn lost_reports(&self) -> u64 {
         self.lost_reports
@@ -158,17 +162,17 @@ impl Session {
     /// One turn: waits for events for at most `wait` (never longer than a heartbeat allows),
     /// handles them, and tells the kernel that the plane lives. Returns how many there were.
     pub fn turn(&mut self, wait: Duration) -> usize {
-        let beat = (self.options.silent_after / 4).min(LONGEST_TURN);
+        let heartbeat = (self.options.silent_after / 4).min(LONGEST_TURN);
         let wait = match self.options.wakeup {
-            // What came after the last wake-up may have nothing behind it that wakes. A shorter
-            // time-out than the scheduler's tick would set a timer at each turn, which on a
-            // virtual machine costs more than the reports.
-            Wakeup::Every(period) if self.busy => wait.min((period * 2).max(SHORTEST_TIMEOUT)),
+            // No wake-up may follow the reports that came after the last. A sleep shorter than the
+            // scheduler's tick would set a timer at each turn, which on a virtual machine costs
+            // more than the reports.
+            Wakeup::Every(period) if self.busy => wait.min((period * 2).max(SHORTEST_TURN)),
             _ => wait,
         };
-        // epoll counts in milliseconds, and a turn of none would spin.
+        // epoll counts in milliseconds; a turn of 0 ms would spin.
         self.inbox
-            .wait(wait.min(beat).max(Duration::from_millis(1)));
+            .wait(wait.min(heartbeat).max(Duration::from_millis(1)));
         let mut batch = std::mem::take(&mut self.batch);
         self.inbox.swap(&mut batch);
         for message in batch.messages() {
@@ -178,52 +182,89 @@ impl Session {
         self.busy = handled > 0;
         batch.clear();
         self.batch = batch;
-        self.beat();
+        self.heartbeat();
         handled
+    }
+
+    /// Sockets that were taken over from earlier planes of the same names when this one started.
+    #[must_use]
+    pub fn adopted(&self) -> MigrationCounts {
+        self.adopted
     }
 
     /// Moves every existing TCP connection of this machine onto the first algorithm; they are
     /// given back when the session ends.
     ///
     /// # Errors
-    /// The kernel has no iterator over TCP connections, or the walk failed.
-    pub fn move_existing(&mut self) -> Result<Moved, LinuxError> {
-        let Some(name) = self.registrations.first().map(|r| r.name().to_owned()) else {
-            return Ok(Moved::default());
-        };
-        let otherwise = self.otherwise.clone();
-        self.mover()?.walk(Mode::Onto, &name, &otherwise)
+    /// The kernel has no iterator over TCP sockets, or the walk failed.
+    pub fn move_existing(&mut self) -> Result<MigrationCounts, LinuxError> {
+        match self.registrations.first().map(|r| r.name().to_owned()) {
+            Some(name) => self.move_existing_onto(&name),
+            None => Ok(MigrationCounts::default()),
+        }
     }
 
-    /// Takes over the connections of planes that had the same names and are gone.
+    /// The same onto an algorithm that another process may host.
+    ///
+    /// # Errors
+    /// The kernel has no iterator over TCP sockets, or the walk failed.
+    pub fn move_existing_onto(&mut self, name: &str) -> Result<MigrationCounts, LinuxError> {
+        let planes = observe::found();
+        let Some(onto) = observe::registered(&planes, name) else {
+            return Ok(MigrationCounts::default());
+        };
+        for former in planes.iter().filter(|plane| !plane.is_alive()) {
+            inherit(former, onto)?;
+        }
+        self.moved_onto = Some(name.to_owned());
+        migrate(Mode::Onto, name, onto.origins())
+    }
+
+    /// Gives the connections that were moved back to where they came from.
+    pub fn give_back_moved(&mut self) {
+        if let Some(name) = self.moved_onto.take() {
+            self.give_back(&name);
+        }
+    }
+
+    /// Gives the connections that have this congestion control back to where they came from, or to
+    /// the machine's default. Connections that cannot be moved go on under the in-kernel Reno of
+    /// their own congestion control.
+    pub fn give_back(&self, name: &str) {
+        let planes = observe::found();
+        if let Some(plane) = observe::registered(&planes, name) {
+            let otherwise = &self.otherwise;
+            let _ = migrate(Mode::Back { otherwise }, name, plane.origins());
+        }
+    }
+
+    /// Takes over the sockets of planes that had the same names and are gone. A living plane
+    /// would have kept its name registered.
     fn adopt(&mut self) -> Result<(), LinuxError> {
-        let orphaned = crate::observe::planes().into_iter().filter(|p| !p.alive);
-        let orphaned: Vec<String> = orphaned
-            .filter(|p| !p.flows.is_empty())
-            .map(|p| p.name)
-            .collect();
-        let names: Vec<String> = self.names().map(str::to_owned).collect();
-        for name in names.iter().filter(|n| orphaned.contains(n)) {
-            let otherwise = self.otherwise.clone();
-            self.mover()?.walk(Mode::Adopt, name, &otherwise)?;
+        let planes = observe::found();
+        for name in self.registrations.iter().map(Registration::name) {
+            let Some(own) = observe::registered(&planes, name) else {
+                continue;
+            };
+            let is_former = |plane: &&FoundPlane| plane.name() == name && !plane.is(own);
+            let former: Vec<_> = planes.iter().filter(is_former).collect();
+            for plane in &former {
+                inherit(plane, own)?;
+            }
+            if !former.is_empty() {
+                self.adopted += migrate(Mode::Adopt, name, own.origins())?;
+            }
         }
         Ok(())
-    }
-
-    fn mover(&mut self) -> Result<&mut Mover, LinuxError> {
-        match &mut self.mover {
-            Some(mover) => Ok(mover),
-            none => Ok(none.insert(Mover::load()?)),
-        }
     }
 
     fn handle(&mut self, message: &Message<'_>) {
         let flow = self.flow_id(message.algorithm, message.slot, message.generation);
         match message.kind {
-            Kind::Created => self.meet(message.algorithm, message.slot),
-            Kind::Closed => self.part(message.algorithm, message.slot, message.generation),
+            Kind::Created => self.open(message.algorithm, message.slot),
+            Kind::Closed => self.close(message.algorithm, message.slot, message.generation),
             Kind::Report => {
-                self.count(message);
+                self.count_report(message);
                 let report = RawReport {
                     program: message.program,
                     time_us: message.time_us,
@@ -231,30 +272,27 @@ impl Session {
                     rate: message.rate,
                     fields: message.fields,
                 };
-                self.tell(Event::Reported { flow, report });
+                self.dispatch(Event::Reported { flow, report });
             }
             Kind::Fault => {
                 let reason = fault_reason(message.count);
-                self.tell(Event::Faulted { flow, reason });
-                self.show_aggregate(message.algorithm, message.slot, flow);
+                self.dispatch(Event::Faulted { flow, reason });
+                self.publish_aggregate(message.algorithm, message.slot, flow);
             }
         }
     }
 
-    /// Reports of a flow are numbered, so that those the ring had no room for are noticed.
-    fn count(&mut self, message: &Message<'_>) {
-        let place = place(&mut self.known[message.algorithm], message.slot);
-        if let Some(known) = place
-            .as_mut()
-            .filter(|k| k.generation == message.generation)
-        {
-            self.lost_reports += message.count.saturating_sub(known.reports + 1);
-            known.reports = message.count;
+    /// Counts reports that the ring had no room for: reports of a flow are numbered.
+    fn count_report(&mut self, message: &Message<'_>) {
+        let flow = entry(&mut self.flows[message.algorithm], message.slot).as_mut();
+        if let Some(flow) = flow.filter(|flow| flow.generation == message.generation) {
+            self.lost_reports += message.count.saturating_sub(flow.reports + 1);
+            flow.reports = message.count;
         }
     }
 
-    /// Tells the plane of the flow in a slot, unless it knows it.
-    fn meet(&mut self, algorithm: usize, slot: u32) {
+    /// Opens the flow in a slot in the plane, unless the plane has it.
+    fn open(&mut self, algorithm: usize, slot: u32) {
         let Some(frame) = self
             .registrations
             .get(algorithm)
@@ -262,7 +300,7 @@ impl Session {
         else {
             return;
         };
-        let known = Known {
+        let opened = SlotFlow {
             generation: frame.generation(),
             fallbacks: frame.fallbacks(),
             reports: 0,
@@ -271,32 +309,31 @@ impl Session {
             return; // closed already: its closing event follows
         }
         let info = frame.info(now_us());
-        let place = place(&mut self.known[algorithm], slot);
-        match place.replace(known) {
-            Some(former) if former.generation == known.generation => return,
+        match entry(&mut self.flows[algorithm], slot).replace(opened) {
+            Some(former) if former.generation == opened.generation => return,
             Some(_) => {}
             None => self.live += 1,
         }
-        let flow = self.flow_id(algorithm, slot, known.generation);
-        self.tell(Event::Created {
+        let flow = self.flow_id(algorithm, slot, opened.generation);
+        self.dispatch(Event::Created {
             flow,
             algorithm,
             info: &info,
         });
-        self.show_aggregate(algorithm, slot, flow);
+        self.publish_aggregate(algorithm, slot, flow);
     }
 
-    fn part(&mut self, algorithm: usize, slot: u32, generation: u32) {
-        let place = place(&mut self.known[algorithm], slot);
-        if place.is_some_and(|known| known.generation == generation) {
-            *place = None;
+    fn close(&mut self, algorithm: usize, slot: u32, generation: u32) {
+        let entry = entry(&mut self.flows[algorithm], slot);
+        if entry.is_some_and(|flow| flow.generation == generation) {
+            *entry = None;
             self.live -= 1;
             let flow = self.flow_id(algorithm, slot, generation);
-            self.tell(Event::Closed { flow });
+            self.dispatch(Event::Closed { flow });
         }
     }
 
-    fn tell(&mut self, event: Event<'_>) {
+    fn dispatch(&mut self, event: Event<'_>) {
         let mut stager = Stager {
             registrations: &self.registrations,
             max_flows: self.options.max_flows,
@@ -304,28 +341,32 @@ impl Session {
         self.plane.on_event(event, &mut stager);
     }
 
-    /// Lets observers know of which aggregate the flow is now.
-    fn show_aggregate(&self, algorithm: usize, slot: u32, flow: FlowId) {
+    /// Publishes the flow's aggregate to observers.
+    fn publish_aggregate(&self, algorithm: usize, slot: u32, flow: FlowId) {
         let Some(frame) = self.registrations[algorithm].frame(slot) else {
             return;
         };
         if frame.generation() != flow.generation {
             return;
         }
-        let aggregate = self.plane.flow(flow).and_then(|known| known.aggregate);
-        let shown = aggregate.map(|aggregate| (aggregate.index, aggregate.key.to_string()));
-        frame.set_aggregate(shown.as_ref().map(|(index, key)| (*index, key.as_str())));
+        let aggregate = self.plane.flow(flow).and_then(|flow| flow.aggregate);
+        let published = aggregate.map(|aggregate| (aggregate.index, aggregate.key.to_string()));
+        frame.set_aggregate(
+            published
+                .as_ref()
+                .map(|(index, key)| (*index, key.as_str())),
+        );
     }
 
-    /// Says that the plane lives; after a silence, or lost events, looks at every flow.
-    fn beat(&mut self) {
+    /// Renews the heartbeat; after a silence or lost events, checks every flow.
+    fn heartbeat(&mut self) {
         let now = now_us();
         let limit = u64::try_from(self.options.silent_after.as_micros()).unwrap_or(u64::MAX);
         for algorithm in 0..self.registrations.len() {
             let page = self.registrations[algorithm].page();
             let silence = now.saturating_sub(page.heartbeat_us().swap(now, Release));
             let lost = page.lost_events();
-            // Half the limit, as the kernel's clock of an ACK may be ahead of ours by a turn.
+            // Half the limit: the time of an ACK may be ahead of `now` by a turn.
             if silence > limit / 2 || lost != self.lost_events[algorithm] {
                 self.lost_events[algorithm] = lost;
                 self.resync(algorithm);
@@ -333,7 +374,7 @@ impl Session {
         }
     }
 
-    /// Compares what the plane knows with what the kernel side has.
+    /// Opens and closes the plane's flows so that they are those of the kernel side.
     fn resync(&mut self, algorithm: usize) {
         for slot in 0..self.registrations[algorithm].page().slots_used() {
             let Some(frame) = self.registrations[algorithm].frame(slot) else {
@@ -341,29 +382,29 @@ impl Session {
             };
             let (state, generation, fallbacks) =
                 (frame.state(), frame.generation(), frame.fallbacks());
-            let known = *place(&mut self.known[algorithm], slot);
-            match (known, state) {
-                (Some(known), Some(_)) if known.generation == generation => {
-                    if known.fallbacks != fallbacks {
+            let open = *entry(&mut self.flows[algorithm], slot);
+            match (open, state) {
+                (Some(flow), Some(_)) if flow.generation == generation => {
+                    if flow.fallbacks != fallbacks {
                         let info = frame.info(now_us());
-                        *place(&mut self.known[algorithm], slot) =
-                            Some(Known { fallbacks, ..known });
+                        *entry(&mut self.flows[algorithm], slot) =
+                            Some(SlotFlow { fallbacks, ..flow });
                         let flow = self.flow_id(algorithm, slot, generation);
-                        self.tell(Event::Resumed { flow, info: &info });
-                        self.show_aggregate(algorithm, slot, flow);
+                        self.dispatch(Event::Resumed { flow, info: &info });
+                        self.publish_aggregate(algorithm, slot, flow);
                     }
                 }
-                (Some(known), _) => {
-                    self.part(algorithm, slot, known.generation);
-                    self.meet(algorithm, slot);
+                (Some(flow), _) => {
+                    self.close(algorithm, slot, flow.generation);
+                    self.open(algorithm, slot);
                 }
-                (None, Some(_)) => self.meet(algorithm, slot),
+                (None, Some(_)) => self.open(algorithm, slot),
                 (None, None) => {}
             }
         }
     }
 
-    /// Slots of all algorithms in one dense numbering.
+    /// Numbers the slots of all algorithms densely.
     fn flow_id(&self, algorithm: usize, slot: u32, generation: u32) -> FlowId {
         let base = u32::try_from(algorithm).unwrap_or(0) * self.options.max_flows;
         FlowId {
@@ -375,23 +416,29 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        let names: Vec<String> = self.names().map(str::to_owned).collect();
-        for (name, registration) in names.iter().zip(0..self.registrations.len()) {
-            let used = self.registrations[registration].page().slots_used();
-            let mut frames = (0..used).filter_map(|s| self.registrations[registration].frame(s));
-            if frames.any(|f| f.state().is_some()) {
-                let otherwise = self.otherwise.clone();
-                // Nobody is left to tell: connections that cannot be moved go on under the
-                // in-kernel Reno of their own congestion control.
-                let _ = self
-                    .mover()
-                    .and_then(|m| m.walk(Mode::Back, name, &otherwise));
+        for registration in &self.registrations {
+            let used = registration.page().slots_used();
+            let mut frames = (0..used).filter_map(|slot| registration.frame(slot));
+            if frames.any(|frame| frame.state().is_some()) {
+                self.give_back(registration.name());
             }
         }
+        self.give_back_moved();
     }
 }
 
-/// Carries the plane's commands to the frames.
+/// Notes the origins of connections of a plane that is gone for the plane that will have them.
+fn inherit(former: &FoundPlane, heir: &FoundPlane) -> Result<(), LinuxError> {
+    let name = former.name();
+    let mode = Mode::Inherit {
+        former: &name,
+        origins: former.origins(),
+    };
+    migrate(mode, &heir.name(), heir.origins())?;
+    Ok(())
+}
+
+/// Writes the plane's commands into the frames.
 struct Stager<'a> {
     registrations: &'a [Registration],
     max_flows: u32,
@@ -406,12 +453,12 @@ impl CommandSink for Stager<'_> {
     }
 }
 
-fn place(known: &mut Vec<Option<Known>>, slot: u32) -> &mut Option<Known> {
+fn entry(flows: &mut Vec<Option<SlotFlow>>, slot: u32) -> &mut Option<SlotFlow> {
     let at = slot as usize;
-    if at >= known.len() {
-        known.resize(at + 1, None);
+    if at >= flows.len() {
+        flows.resize(at + 1, None);
     }
-    &mut known[at]
+    &mut flows[at]
 }
 
 fn fault_reason(bits: u64) -> &'static str {
@@ -422,18 +469,5 @@ fn fault_reason(bits: u64) -> &'static str {
         "a rate above 2^40 bytes/s was set"
     } else {
         "it was withdrawn"
-    }
-}
-
-/// The congestion control that new connections get without us.
-fn machine_default() -> String {
-    let read = |name: &str| -> io::Result<String> {
-        Ok(fs::read_to_string(format!("/proc/sys/net/ipv4/{name}"))?
-            .trim()
-            .to_owned())
-    };
-    match read("tcp_congestion_control") {
-        Ok(name) if !name.starts_with("fw_") => name,
-        _ => "cubic".to_owned(),
     }
 }

@@ -1,4 +1,4 @@
-//! Memory that the kernel and the plane both have mapped: maps with `BPF_F_MMAPABLE`.
+//! Memory shared by the kernel and the plane: maps with `BPF_F_MMAPABLE`.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -20,7 +20,7 @@ impl Shared {
         })
     }
 
-    /// Maps `len` bytes of the map for reading alone; the words must not be stored to.
+    /// Maps `len` bytes of the map read-only; storing to a word would fault.
     pub(crate) fn read_only(fd: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
         Ok(Self {
             map: MmapOptions::new()

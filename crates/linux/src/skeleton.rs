@@ -12,9 +12,9 @@ mod generated {
     pub(crate) mod datapath {
         include!(concat!(env!("OUT_DIR"), "/fairwater.skel.rs"));
     }
-    pub(crate) mod movement {
-        include!(concat!(env!("OUT_DIR"), "/move.skel.rs"));
+    pub(crate) mod migration {
+        include!(concat!(env!("OUT_DIR"), "/migrate.skel.rs"));
     }
 }
 
-pub(crate) use generated::{datapath, movement};
+pub(crate) use generated::{datapath, migration};

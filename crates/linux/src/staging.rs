@@ -1,7 +1,7 @@
-//! Commands of the plane, written into a flow's stage for its next ACK to apply.
+//! Writes the plane's commands into a flow's stage; the flow's next ACK applies them.
 //!
-//! The protocol is [`fairwater_exec::frame`]'s: the sequence is odd while the stage is written,
-//! and what was not applied yet is merged with, never lost.
+//! The protocol is that of [`fairwater_exec::frame`]: the sequence is odd while the stage is being
+//! written, and a command is merged with staged values that are not applied yet.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::fence;
@@ -9,15 +9,16 @@ use std::sync::atomic::fence;
 use fairwater_exec::frame::{self, Fault, FrameLayout};
 use fairwater_plane::Command;
 
-use crate::flow::{Frame, NO_PROGRAM};
+use crate::flow::Frame;
+use crate::layout::NO_PROGRAM;
 
-/// Stages `command` for the tenant of that generation. Does nothing when the slot has another.
+/// Stages `command` for the flow of that generation. Does nothing if another flow has the slot.
 pub(crate) fn stage(frame: Frame<'_>, layout: FrameLayout, generation: u32, command: &Command) {
     if frame.generation() != generation {
         return;
     }
     if command.withdraw {
-        // The program may write the fault word in the same instant, so the stage says it too.
+        // The program may overwrite the fault at the same time; the stage carries NO_PROGRAM too.
         frame.fault().fetch_or(Fault::Withdrawn as u32, AcqRel);
         frame.set_aggregate(None);
     }

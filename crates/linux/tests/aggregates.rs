@@ -26,9 +26,9 @@ struct ByTag {
     give_up: Arc<AtomicBool>,
 }
 
-struct Shared(Arc<AtomicBool>);
+struct SharedWindow(Arc<AtomicBool>);
 
-struct Alone;
+struct SingleFlow;
 
 impl Algorithm for ByTag {
     fn name(&self) -> &str {
@@ -36,7 +36,7 @@ impl Algorithm for ByTag {
     }
 
     fn new_flow(&self, _: &FlowInfo, _: &mut Control<'_>) -> Box<dyn Flow> {
-        Box::new(Alone)
+        Box::new(SingleFlow)
     }
 
     fn aggregate_by(&self, info: &FlowInfo) -> Option<Key> {
@@ -44,15 +44,15 @@ impl Algorithm for ByTag {
     }
 
     fn new_aggregate(&self, _: &Key, _: &FlowInfo) -> Option<Box<dyn Aggregate>> {
-        Some(Box::new(Shared(Arc::clone(&self.give_up))))
+        Some(Box::new(SharedWindow(Arc::clone(&self.give_up))))
     }
 }
 
-impl Flow for Alone {
+impl Flow for SingleFlow {
     fn on_report(&mut self, _: &Report<'_>, _: &mut Control<'_>) {}
 }
 
-impl Aggregate for Shared {
+impl Aggregate for SharedWindow {
     fn create_subflow(&mut self, _: Member, _: &FlowInfo, _: &mut Group<'_>) {}
 
     fn on_report(&mut self, _: Member, _: &Report<'_>, group: &mut Group<'_>) {

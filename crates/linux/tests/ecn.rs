@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use fairwater_lab::{Contender, Experiment, RunResult, Traffic};
+use fairwater_lab::{Candidate, Comparison};
 use fairwater_linux::Options;
 use fairwater_plane::Ecn;
-use support::{Log, Running, Seen, machine_can, recorder};
+use fairwater_results::{RunResult, TrafficProgram};
+use support::{FlowEvent, Log, Running, machine_can, recorder};
 
 const FIELDS: &[&str] = &["packets", "marked", "marked_bytes"];
 
@@ -49,24 +50,24 @@ fn over(
     });
     let running = Running::start(plane, Options::default()).unwrap();
     let congestion_control = format!("fw_{name}");
-    let contender = Contender {
+    let candidate = Candidate {
         label: name.to_owned(),
         congestion_control: congestion_control.clone(),
     };
-    let mut experiment = Experiment {
+    let mut comparison = Comparison {
         duration: Duration::from_secs(3),
-        traffic: Traffic::Bulk,
+        program: TrafficProgram::Bulk,
         tries: 1,
-        ..Experiment::new(link.parse().unwrap(), vec![contender])
+        ..Comparison::new(link.parse().unwrap(), vec![candidate])
     };
     if at_both_ends {
-        experiment.at_both_ends.push(congestion_control);
+        comparison.at_both_ends.push(congestion_control);
     }
-    let results = fairwater_lab::run(&experiment, &AtomicBool::new(false), &mut |_| {}).unwrap();
+    let results = fairwater_lab::run(&comparison, &AtomicBool::new(false), &mut |_| {}).unwrap();
     assert_eq!(running.stop(), Vec::<String>::new());
     let log = log.lock().unwrap();
     let reports = log.iter().filter_map(|s| match s {
-        Seen::Report { fields, .. } => Some(fields.clone()),
+        FlowEvent::Report { fields, .. } => Some(fields.clone()),
         _ => None,
     });
     (results.runs[0].clone(), reports.max().unwrap())

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use fairwater_linux::{FlowState, Options, Wakeup, observe};
 use fairwater_plane::Plane;
-use support::{Connection, Log, Running, Seen, available, eventually, machine_can, recorder};
+use support::{Connection, FlowEvent, Log, Running, available, eventually, machine_can, recorder};
 
 const COUNT: &[(&str, &str)] = &[(
     "count",
@@ -29,7 +29,7 @@ fn fields(log: &Log) -> Vec<Vec<u64>> {
         .unwrap()
         .iter()
         .filter_map(|s| match s {
-            Seen::Report { fields, .. } => Some(fields.clone()),
+            FlowEvent::Report { fields, .. } => Some(fields.clone()),
             _ => None,
         })
         .collect()
@@ -67,11 +67,11 @@ fn every_acknowledged_byte_is_counted_over_ipv4_and_ipv6() {
         });
         drop(connection);
         eventually("the flow closes", || {
-            log.lock().unwrap().contains(&Seen::Closed)
+            log.lock().unwrap().contains(&FlowEvent::Closed)
         });
         assert_eq!(running.stop(), Vec::<String>::new());
 
-        let Some(Seen::New(info)) = log.lock().unwrap().first().cloned() else {
+        let Some(FlowEvent::New(info)) = log.lock().unwrap().first().cloned() else {
             panic!("the first thing seen is the new flow");
         };
         assert_eq!(info.local, local);
@@ -130,17 +130,17 @@ fn a_window_of_the_planes_is_exact_and_a_switch_restarts_the_program() {
     eventually("the second program reports", || {
         fields(&log).iter().any(|f| f[0] > 100)
     });
-    let view = observe::planes()
+    let plane = observe::planes()
         .into_iter()
         .find(|p| p.name == "fw_t_switch")
         .unwrap();
-    let flow = &view.flows[0];
+    let flow = &plane.flows[0];
     assert_eq!(
         (flow.state, flow.program.as_str()),
         (FlowState::Running, "two")
     );
     assert_eq!(flow.local, connection.local());
-    let Some(Seen::New(info)) = log.lock().unwrap().first().cloned() else {
+    let Some(FlowEvent::New(info)) = log.lock().unwrap().first().cloned() else {
         panic!("new first")
     };
     assert_eq!(flow.cwnd, 7 * u64::from(info.mss));
@@ -177,7 +177,7 @@ fn a_silent_plane_leaves_its_flow_to_reno_and_takes_it_back() {
     connection.transfer(100_000);
     eventually("it reports", || !fields(&log).is_empty());
 
-    running.paused.store(true, Ordering::Release);
+    running.pause();
     std::thread::sleep(Duration::from_millis(150));
     connection.transfer(20_000_000);
     let flow = |name: &str| {
@@ -189,17 +189,17 @@ fn a_silent_plane_leaves_its_flow_to_reno_and_takes_it_back() {
             .remove(0)
     };
     assert_eq!(flow("fw_t_silent").state, FlowState::Fallback);
-    let news = |log: &Log| {
+    let new_flows = |log: &Log| {
         log.lock()
             .unwrap()
             .iter()
-            .filter(|s| matches!(s, Seen::New(_)))
+            .filter(|s| matches!(s, FlowEvent::New(_)))
             .count()
     };
-    assert_eq!(news(&log), 1);
+    assert_eq!(new_flows(&log), 1);
 
     running.paused.store(false, Ordering::Release);
-    eventually("the algorithm starts afresh", || news(&log) == 2);
+    eventually("the algorithm starts afresh", || new_flows(&log) == 2);
     let before = fields(&log).len();
     connection.transfer(100_000);
     eventually("it reports again", || fields(&log).len() > before);
@@ -360,7 +360,7 @@ fn reports_that_the_ring_has_no_room_for_are_counted_and_harm_nothing() {
     eventually("the plane meets the flow", || {
         !log.lock().unwrap().is_empty()
     });
-    running.paused.store(true, Ordering::Release);
+    running.pause();
     for _ in 0..300 {
         connection.transfer(100_000);
     }
@@ -372,7 +372,7 @@ fn reports_that_the_ring_has_no_room_for_are_counted_and_harm_nothing() {
     });
     drop(sending);
     eventually("the flow closes", || {
-        log.lock().unwrap().contains(&Seen::Closed)
+        log.lock().unwrap().contains(&FlowEvent::Closed)
     });
     running.stop();
 }
@@ -404,7 +404,7 @@ fn an_idle_flow_restarts_from_the_initial_window_unless_its_algorithm_says_other
                 .flows[0]
                 .cwnd
         };
-        let Some(Seen::New(info)) = log.lock().unwrap().first().cloned() else {
+        let Some(FlowEvent::New(info)) = log.lock().unwrap().first().cloned() else {
             panic!("new first")
         };
         let mss = u64::from(info.mss);

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use fairwater_lab::{Contender, Experiment, RunResult, Traffic};
+use fairwater_lab::{Candidate, Comparison};
 use fairwater_linux::Options;
-use support::{Log, Running, Seen, machine_can, recorder};
+use fairwater_results::{RunResult, TrafficProgram};
+use support::{FlowEvent, Log, Running, machine_can, recorder};
 
 const FIELDS: &[&str] = &[
     "acked",
@@ -61,9 +62,9 @@ const ALL: &[(&str, &str)] = &[(
 const MSS: u64 = 1448;
 
 /// One report, by name.
-struct Reading<'a>(&'a [u64]);
+struct SignalSample<'a>(&'a [u64]);
 
-impl Reading<'_> {
+impl SignalSample<'_> {
     fn get(&self, name: &str) -> u64 {
         self.0[FIELDS.iter().position(|f| *f == name).unwrap()]
     }
@@ -78,21 +79,21 @@ fn over(name: &'static str, link: &str, window: u64, seconds: u64) -> (RunResult
         r.then = Arc::new(move |_, _, control| control.set_cwnd(window * MSS));
     });
     let running = Running::start(plane, Options::default()).unwrap();
-    let contender = Contender {
+    let candidate = Candidate {
         label: name.to_owned(),
         congestion_control: format!("fw_{name}"),
     };
-    let experiment = Experiment {
+    let comparison = Comparison {
         duration: Duration::from_secs(seconds),
-        traffic: Traffic::Bulk,
+        program: TrafficProgram::Bulk,
         tries: 1,
-        ..Experiment::new(link.parse().unwrap(), vec![contender])
+        ..Comparison::new(link.parse().unwrap(), vec![candidate])
     };
-    let results = fairwater_lab::run(&experiment, &AtomicBool::new(false), &mut |_| {}).unwrap();
+    let results = fairwater_lab::run(&comparison, &AtomicBool::new(false), &mut |_| {}).unwrap();
     assert_eq!(running.stop(), Vec::<String>::new());
     let log = log.lock().unwrap();
     let reports = log.iter().filter_map(|s| match s {
-        Seen::Report { fields, .. } => Some(fields.clone()),
+        FlowEvent::Report { fields, .. } => Some(fields.clone()),
         _ => None,
     });
     (results.runs[0].clone(), reports.collect())
@@ -116,8 +117,8 @@ fn every_signal_agrees_with_what_the_path_saw() {
     // BDP 30 packets, window 60: a queue of 30 packets of the 100 that fit, and loss by chance.
     let (run, reports) = over("t_signals", "12mbit 30ms 100pkt loss=0.5% seed=3", 60, 4);
     assert!(reports.len() > 50, "{} reports", reports.len());
-    let readings: Vec<_> = reports.iter().map(|r| Reading(r)).collect();
-    let last = readings.last().unwrap();
+    let samples: Vec<_> = reports.iter().map(|r| SignalSample(r)).collect();
+    let last = samples.last().unwrap();
 
     let payload = run.throughput_bps * 4.0 / 8.0 * MSS as f64 / 1500.0;
     close("bytes acknowledged", last.get("acked") as f64, payload, 0.1);
@@ -146,28 +147,28 @@ fn every_signal_agrees_with_what_the_path_saw() {
         "no ECN on this path"
     );
     assert!(
-        readings
+        samples
             .windows(2)
             .all(|w| w[0].get("now") < w[1].get("now"))
     );
-    for reading in &readings {
-        assert_eq!(reading.get("flight"), reading.get("flight_packets") * MSS);
+    for sample in &samples {
+        assert_eq!(sample.get("flight"), sample.get("flight_packets") * MSS);
         assert!(
-            reading.get("flight_packets") <= 60,
+            sample.get("flight_packets") <= 60,
             "{}",
-            reading.get("flight_packets")
+            sample.get("flight_packets")
         );
     }
-    assert!(median(readings.iter().map(|r| r.get("flight_packets"))) > 40);
+    assert!(median(samples.iter().map(|r| r.get("flight_packets"))) > 40);
     assert!(
-        median(readings.iter().map(|r| r.get("pending"))) > 10_000,
+        median(samples.iter().map(|r| r.get("pending"))) > 10_000,
         "a bulk sender's backlog"
     );
-    let rtt = median(readings.iter().map(|r| r.get("rtt")));
+    let rtt = median(samples.iter().map(|r| r.get("rtt")));
     assert!((30_000..90_000).contains(&rtt), "RTT {rtt} µs");
     let goodput = 12e6 / 8.0 * MSS as f64 / 1500.0;
     for rate in ["incoming", "outgoing"] {
-        let rate_bps = median(readings.iter().map(|r| r.get(rate))) as f64;
+        let rate_bps = median(samples.iter().map(|r| r.get(rate))) as f64;
         close(rate, rate_bps, goodput, 0.1);
     }
 }
@@ -180,7 +181,7 @@ fn a_timeout_is_a_signal_of_its_own() {
     // Half of the packets are lost, retransmissions too: only the timer gets further.
     let (run, reports) = over("t_timeout", "5mbit 20ms 50pkt loss=50% seed=5", 4, 5);
     assert!(run.retransmissions > 0);
-    let last = Reading(reports.last().unwrap());
+    let last = SignalSample(reports.last().unwrap());
     assert!(last.get("timeouts") > 0, "{:?}", last.0);
     assert!(
         last.get("lost") >= last.get("timeouts"),

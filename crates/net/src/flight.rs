@@ -3,7 +3,7 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
 
-use crate::{Delivered, Time};
+use crate::{Delivered, PacketTimes, Time};
 
 /// Packets in the order they are due; of equals, the first to leave first.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ struct Numbered<P> {
 
 impl<P> Numbered<P> {
     fn key(&self) -> (Time, u64) {
-        (self.delivered.passage.due, self.number)
+        (self.delivered.times.due, self.number)
     }
 }
 
@@ -97,6 +97,13 @@ impl<P> Flight<P> {
             None => first,
             Some(Reverse(other)) => Some(first.map_or(other.key().0, |due| due.min(other.key().0))),
         }
+    }
+
+    /// Times of the packets on their way, in no order.
+    pub(crate) fn times(&self) -> impl Iterator<Item = &PacketTimes> {
+        let overtaking = self.overtaking.iter().map(|Reverse(packet)| packet);
+        let packets = self.in_order.iter().chain(overtaking);
+        packets.map(|packet| &packet.delivered.times)
     }
 
     /// Packets on their way.

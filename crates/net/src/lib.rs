@@ -23,12 +23,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod buffer;
+mod decimal;
 mod delay;
 mod flight;
 mod link;
 mod loss;
 mod packet;
 mod probability;
+pub mod quantity;
 mod queue;
 mod rate;
 mod schedule;
@@ -37,18 +40,20 @@ mod spec;
 mod time;
 mod trace;
 
+pub use buffer::{Buffer, MIN_BUFFER_BYTES};
 pub use delay::{Jitter, Reordering};
-pub use link::{Counters, Delivered, Link, LinkConfig, Passage};
+pub use link::{Counters, Delivered, Link, LinkConfig, PacketTimes};
 pub use loss::{GilbertElliott, Loss, LossConfig};
 pub use packet::{Ecn, Packet};
 pub use probability::Probability;
 pub use queue::{
-    CoDelConfig, DropReason, Dropped, DrrConfig, FqCoDelConfig, Held, Limit, PieConfig, Queue,
-    QueueConfig, RedConfig, SfqConfig, Sink, StepConfig,
+    CoDelConfig, Discipline, DropReason, Dropped, DrrConfig, FqCoDelConfig, Held, Limit,
+    MAX_CLASSES, ParameterDescription, PieConfig, Queue, QueueConfig, QueueContext, QueueError,
+    QueueSpec, QueueSpecError, RedConfig, SfqConfig, Sink, StepConfig,
 };
 pub use rate::Rate;
-pub use schedule::{RateSchedule, ScheduleError, ScheduleProblem};
-pub use service::Capacity;
-pub use spec::{Buffer, CapacitySpec, LinkSpec, LinkSpecError, Problem};
+pub use schedule::{RateSchedule, ScheduleError, ScheduleStepError};
+pub use service::{Aggregation, Capacity};
+pub use spec::{CapacitySpec, LinkDiagnostic, LinkSpec, LinkSpecError};
 pub use time::Time;
-pub use trace::{DeliveryTrace, OPPORTUNITY_BYTES, TraceError, TraceProblem};
+pub use trace::{DeliveryTrace, OPPORTUNITY_BYTES, TraceError, TraceLineError};

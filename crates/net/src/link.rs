@@ -6,7 +6,7 @@ use crate::delay::Delay;
 use crate::flight::Flight;
 use crate::service::Server;
 use crate::{
-    Capacity, DropReason, Dropped, Ecn, Jitter, Loss, LossConfig, Packet, Queue, QueueConfig,
+    Capacity, DropReason, Dropped, Ecn, Held, Jitter, Loss, LossConfig, Packet, Queue, QueueConfig,
     Reordering, Sink, Time,
 };
 
@@ -59,6 +59,8 @@ pub struct Link<P> {
     server: Server,
     delay: Delay,
     flight: Flight<P>,
+    /// Filled and emptied for each aggregate.
+    frames: Vec<Held<P>>,
     sink: Sink<P>,
     now: Time,
     counters: Counters,
@@ -66,7 +68,7 @@ pub struct Link<P> {
 
 /// When a packet passed what. Times are virtual: what would be on an ideal machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Passage {
+pub struct PacketTimes {
     /// Size, bytes.
     pub size_bytes: u32,
     /// It arrived at the queue.
@@ -81,7 +83,7 @@ pub struct Passage {
     pub marked: bool,
 }
 
-impl Passage {
+impl PacketTimes {
     /// Time spent in the queue, without the packet's own transmission.
     pub fn queueing_delay(&self) -> Duration {
         self.served.since(self.enqueued)
@@ -92,7 +94,7 @@ impl Passage {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivered<P> {
     /// Its times.
-    pub passage: Passage,
+    pub times: PacketTimes,
     /// The packet.
     pub packet: P,
 }
@@ -122,9 +124,10 @@ impl<P: Packet> Link<P> {
             loss: Loss::new(config.loss, config.seed),
             queue: Queue::new(&config.queue, config.seed),
             next_start: None,
-            server: Server::new(&config.capacity),
+            server: Server::new(&config.capacity, config.seed),
             delay: Delay::new(config),
             flight: Flight::new(),
+            frames: Vec::new(),
             sink: Sink::default(),
             now: Time::ZERO,
             counters: Counters::default(),
@@ -194,6 +197,12 @@ impl<P: Packet> Link<P> {
         self.queue.bytes()
     }
 
+    /// Times of the packets that have left the queue and not come out, in no order. A packet that
+    /// is still being sent is among them: its `departed` lies ahead.
+    pub fn in_flight(&self) -> impl Iterator<Item = &PacketTimes> {
+        self.flight.times()
+    }
+
     /// Packets that arrived and neither came out nor were dropped.
     pub fn in_transit(&self) -> usize {
         self.queue.len() + self.flight.len()
@@ -213,27 +222,63 @@ impl<P: Packet> Link<P> {
     pub fn advance(&mut self, now: Time) {
         self.now = self.now.max(now);
         while let Some(start) = self.next_start.filter(|&start| start <= self.now) {
-            let dropped = self.sink.dropped.len();
-            let served = self.queue.dequeue(start, &mut self.sink);
-            self.count_drops(dropped);
-            let mut free = start;
-            if let Some(held) = served {
-                let departed = self.server.serve(start, held.size_bytes);
-                free = departed;
-                self.flight.take_off(Delivered {
-                    passage: Passage {
-                        size_bytes: held.size_bytes,
-                        enqueued: held.enqueued,
-                        served: start,
-                        departed,
-                        due: self.delay.due(departed),
-                        marked: held.packet.ecn() == Ecn::Ce,
-                    },
-                    packet: held.packet,
-                });
-            }
+            let free = if self.server.aggregates() {
+                self.send_aggregate(start)
+            } else {
+                match self.dequeue(start) {
+                    Some(held) => {
+                        let departed = self.server.serve(start, held.size_bytes);
+                        self.depart(start, departed, held);
+                        departed
+                    }
+                    None => start,
+                }
+            };
             self.next_start = (!self.queue.is_empty()).then(|| self.server.next_start(free));
         }
+    }
+
+    /// Sends one aggregate of what waits at `start`; returns when the medium is free again.
+    fn send_aggregate(&mut self, start: Time) -> Time {
+        let mut frames = std::mem::take(&mut self.frames);
+        let mut bytes = 0;
+        while self.server.aggregate_takes(frames.len(), bytes)
+            && let Some(held) = self.dequeue(start)
+        {
+            bytes += u64::from(held.size_bytes);
+            frames.push(held);
+        }
+        let departed = self.server.serve_aggregate(start, bytes);
+        for held in frames.drain(..) {
+            self.depart(start, departed, held);
+        }
+        self.frames = frames;
+        departed
+    }
+
+    /// Takes a packet out of the queue, and counts what the queue dropped on the way to it.
+    #[inline]
+    fn dequeue(&mut self, now: Time) -> Option<Held<P>> {
+        let dropped = self.sink.dropped.len();
+        let held = self.queue.dequeue(now, &mut self.sink);
+        self.count_drops(dropped);
+        held
+    }
+
+    /// A packet whose first bit is sent at `served` leaves the bottleneck at `departed`.
+    #[inline]
+    fn depart(&mut self, served: Time, departed: Time, held: Held<P>) {
+        self.flight.take_off(Delivered {
+            times: PacketTimes {
+                size_bytes: held.size_bytes,
+                enqueued: held.enqueued,
+                served,
+                departed,
+                due: self.delay.due(departed),
+                marked: held.packet.ecn() == Ecn::Ce,
+            },
+            packet: held.packet,
+        });
     }
 
     /// Counts the drops that the queue told after the first `known`.

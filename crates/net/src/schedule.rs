@@ -10,15 +10,15 @@ pub struct RateSchedule(Vec<(Time, Rate)>);
 
 /// Why a schedule was refused: everything that is wrong with it. Steps count from 1.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{}", .problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+#[error("{}", .errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
 pub struct ScheduleError {
     /// What is wrong; never empty.
-    pub problems: Vec<ScheduleProblem>,
+    pub errors: Vec<ScheduleStepError>,
 }
 
 /// One thing that is wrong with a schedule.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum ScheduleProblem {
+pub enum ScheduleStepError {
     /// There are no steps.
     #[error("the schedule is empty: it needs a rate from time 0 on")]
     Empty,
@@ -46,10 +46,10 @@ impl RateSchedule {
     /// # Errors
     /// [`ScheduleError`] with every step that is not.
     pub fn new(steps: Vec<(Time, Rate)>) -> Result<Self, ScheduleError> {
-        let mut problems = Vec::new();
+        let mut errors = Vec::new();
         match steps.first() {
-            None => problems.push(ScheduleProblem::Empty),
-            Some(&(at, _)) if at > Time::ZERO => problems.push(ScheduleProblem::LateStart { at }),
+            None => errors.push(ScheduleStepError::Empty),
+            Some(&(at, _)) if at > Time::ZERO => errors.push(ScheduleStepError::LateStart { at }),
             Some(_) => {}
         }
         for (index, pair) in steps.windows(2).enumerate() {
@@ -57,13 +57,13 @@ impl RateSchedule {
                 && at <= previous
             {
                 let step = index + 2;
-                problems.push(ScheduleProblem::NotRising { step, at, previous });
+                errors.push(ScheduleStepError::NotRising { step, at, previous });
             }
         }
-        if problems.is_empty() {
+        if errors.is_empty() {
             Ok(RateSchedule(steps))
         } else {
-            Err(ScheduleError { problems })
+            Err(ScheduleError { errors })
         }
     }
 

@@ -1,7 +1,9 @@
 //! What serves a queue: a rate, a delivery trace, or nothing that takes time.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use crate::probability::Draws;
 use crate::{DeliveryTrace, OPPORTUNITY_BYTES, Rate, RateSchedule, Time};
 
 /// What a link can carry.
@@ -21,18 +23,60 @@ pub enum Capacity {
     Schedule(Arc<RateSchedule>),
     /// The opportunities of a trace.
     Trace(Arc<DeliveryTrace>),
+    /// A shared radio channel, as IEEE 802.11 with A-MPDU: what waits leaves in aggregates.
+    Aggregates(Aggregation),
     /// Each packet passes at once.
     Unlimited,
 }
 
+/// Frame aggregation. The sender contends for the medium, then sends what waits, up to `frames`
+/// frames or `airtime`, as one aggregate at the full rate. All its frames come out at the
+/// aggregate's end. Contention takes a time drawn evenly from 0 to twice `gap`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Aggregation {
+    /// Rate within an aggregate.
+    pub rate: Rate,
+    /// Most frames of an aggregate.
+    pub frames: u32,
+    /// An aggregate takes no more frames once they last this long; the frame that reaches the
+    /// limit is the last.
+    pub airtime: Duration,
+    /// Mean time of contention before each aggregate.
+    pub gap: Duration,
+}
+
+impl Aggregation {
+    /// Longest aggregate of IEEE 802.11-2020 (aPPDUMaxTime, §10.14).
+    pub const MAX_AIRTIME: Duration = Duration::from_micros(5_484);
+
+    /// Mean time that a full aggregate takes, contention included, and its bytes: packets of
+    /// [`OPPORTUNITY_BYTES`].
+    fn full(&self) -> (Duration, u64) {
+        let frame = self.rate.time_for(OPPORTUNITY_BYTES);
+        let by_airtime = self.airtime.as_nanos().div_ceil(frame.as_nanos().max(1));
+        let by_airtime = u64::try_from(by_airtime).unwrap_or(u64::MAX);
+        let frames = u64::from(self.frames).min(by_airtime).max(1);
+        let bytes = frames.saturating_mul(OPPORTUNITY_BYTES);
+        (self.rate.time_for(bytes).saturating_add(self.gap), bytes)
+    }
+
+    /// Mean rate of full aggregates of packets of [`OPPORTUNITY_BYTES`], contention included.
+    pub fn mean_rate(&self) -> Rate {
+        let (time, bytes) = self.full();
+        let bps = u128::from(bytes) * 8_000_000_000 / time.as_nanos().max(1);
+        Rate::at_least_one(u64::try_from(bps).unwrap_or(u64::MAX))
+    }
+}
+
 impl Capacity {
-    /// The rate that bandwidth-delay products are reckoned with: a trace's is its mean, a
-    /// schedule's its greatest.
+    /// The rate that bandwidth-delay products are computed with: a trace's mean, a schedule's
+    /// greatest, and that of full aggregates with their contention.
     pub fn nominal_rate(&self) -> Option<Rate> {
         match self {
             Capacity::Rate(rate) | Capacity::TokenBucket { rate, .. } => Some(*rate),
             Capacity::Schedule(schedule) => Some(schedule.greatest()),
             Capacity::Trace(trace) => Some(trace.mean_rate()),
+            Capacity::Aggregates(aggregation) => Some(aggregation.mean_rate()),
             Capacity::Unlimited => None,
         }
     }
@@ -46,6 +90,9 @@ impl Capacity {
             }
             Capacity::Schedule(schedule) => Some(schedule.bytes_between(from, to)),
             Capacity::Trace(trace) => Some(trace.bytes_between(from, to)),
+            Capacity::Aggregates(aggregation) => {
+                Some(aggregation.mean_rate().bytes_in(to.since(from)))
+            }
             Capacity::Unlimited => None,
         }
     }
@@ -84,12 +131,21 @@ pub(crate) enum Server {
         opportunity: u64,
         bytes_left: u64,
     },
+    /// Service of an aggregate starts when contention is over.
+    Aggregates {
+        aggregation: Aggregation,
+        free_at: Time,
+        draws: Box<Draws>,
+    },
     /// No packet waits.
     Unlimited,
 }
 
+/// The stream of a seed that contention is drawn from.
+const STREAM: u64 = 3;
+
 impl Server {
-    pub(crate) fn new(capacity: &Capacity) -> Self {
+    pub(crate) fn new(capacity: &Capacity, seed: u64) -> Self {
         match capacity {
             Capacity::Rate(rate) => Server::Rate {
                 rate: *rate,
@@ -113,6 +169,11 @@ impl Server {
                 trace: Arc::clone(trace),
                 opportunity: 0,
                 bytes_left: OPPORTUNITY_BYTES,
+            },
+            Capacity::Aggregates(aggregation) => Server::Aggregates {
+                aggregation: *aggregation,
+                free_at: Time::ZERO,
+                draws: Box::new(Draws::new(seed, STREAM)),
             },
             Capacity::Unlimited => Server::Unlimited,
         }
@@ -139,6 +200,15 @@ impl Server {
                     *bytes_left = OPPORTUNITY_BYTES;
                 }
                 trace.time_of(*opportunity)
+            }
+            Server::Aggregates {
+                aggregation,
+                free_at,
+                draws,
+            } => {
+                let gap_ns = u64::try_from(aggregation.gap.as_nanos()).unwrap_or(u64::MAX);
+                let contention_ns = draws.up_to(gap_ns.saturating_mul(2));
+                ready.max(*free_at).plus_nanos(contention_ns)
             }
             Server::Unlimited => ready,
         }
@@ -203,7 +273,41 @@ impl Server {
                 *bytes_left -= size;
                 trace.time_of(*opportunity)
             }
+            Server::Aggregates { .. } => self.serve_aggregate(start, u64::from(size_bytes)),
             Server::Unlimited => start,
+        }
+    }
+
+    /// Whether packets leave in aggregates.
+    #[inline]
+    pub(crate) fn aggregates(&self) -> bool {
+        matches!(self, Server::Aggregates { .. })
+    }
+
+    /// Whether an aggregate that has so many frames and bytes takes another frame.
+    pub(crate) fn aggregate_takes(&self, frames: usize, bytes: u64) -> bool {
+        match self {
+            Server::Aggregates { aggregation, .. } => {
+                let below = frames < aggregation.frames as usize
+                    && aggregation.rate.time_for(bytes) < aggregation.airtime;
+                frames == 0 || below
+            }
+            _ => frames == 0,
+        }
+    }
+
+    /// Sends an aggregate from `start`, which [`Server::next_start`] gave; returns its end.
+    pub(crate) fn serve_aggregate(&mut self, start: Time, bytes: u64) -> Time {
+        match self {
+            Server::Aggregates {
+                aggregation,
+                free_at,
+                ..
+            } => {
+                *free_at = start + aggregation.rate.time_for(bytes);
+                *free_at
+            }
+            _ => start,
         }
     }
 }

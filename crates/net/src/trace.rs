@@ -23,22 +23,20 @@ pub struct DeliveryTrace {
 
 /// Why a trace was refused: everything that is wrong with it, in the order of its lines.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{}", .problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+#[error("{}", .errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
 pub struct TraceError {
     /// What is wrong; never empty.
-    pub problems: Vec<TraceProblem>,
+    pub errors: Vec<TraceLineError>,
 }
 
 /// One thing that is wrong with a trace. Lines count from 1.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum TraceProblem {
+pub enum TraceLineError {
     /// A line is not a whole number of milliseconds.
-    #[error("line {line}: expected a time in whole milliseconds, found `{found}`")]
+    #[error("line {line}: expected a time in whole milliseconds")]
     NotATime {
         /// The line.
         line: usize,
-        /// Its text, shortened when long.
-        found: String,
     },
     /// A line's time is before the line before it.
     #[error("line {line}: {ms} ms is before the {previous_ms} ms of the line before it")]
@@ -69,14 +67,14 @@ impl DeliveryTrace {
     /// at the end.
     pub fn parse(text: &str) -> Result<Self, TraceError> {
         let mut opportunities_ms = Vec::new();
-        let mut problems = Vec::new();
+        let mut errors = Vec::new();
         let mut previous_ms = 0;
         for (index, line) in text.trim_end().lines().enumerate() {
             let word = line.trim();
             match word.parse::<u64>() {
                 Ok(ms) if ms <= MAX_MS => {
                     if ms < previous_ms {
-                        problems.push(TraceProblem::Backwards {
+                        errors.push(TraceLineError::Backwards {
                             line: index + 1,
                             ms,
                             previous_ms,
@@ -85,16 +83,13 @@ impl DeliveryTrace {
                     previous_ms = ms;
                     opportunities_ms.push(ms);
                 }
-                _ => problems.push(TraceProblem::NotATime {
-                    line: index + 1,
-                    found: word.chars().take(40).collect(),
-                }),
+                _ => errors.push(TraceLineError::NotATime { line: index + 1 }),
             }
         }
-        if problems.is_empty() {
+        if errors.is_empty() {
             match opportunities_ms.last() {
-                None => problems.push(TraceProblem::Empty),
-                Some(0) => problems.push(TraceProblem::NoPeriod),
+                None => errors.push(TraceLineError::Empty),
+                Some(0) => errors.push(TraceLineError::NoPeriod),
                 Some(&period_ms) => {
                     return Ok(DeliveryTrace {
                         opportunities_ms,
@@ -103,7 +98,7 @@ impl DeliveryTrace {
                 }
             }
         }
-        Err(TraceError { problems })
+        Err(TraceError { errors })
     }
 
     /// After this long the trace starts again.

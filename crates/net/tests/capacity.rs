@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fairwater_net::{
-    Capacity, Limit, Link, LinkConfig, Packet, Passage, QueueConfig, Rate, RateSchedule,
-    ScheduleProblem, Time,
+    Aggregation, Capacity, Limit, Link, LinkConfig, Packet, PacketTimes, QueueConfig, Rate,
+    RateSchedule, ScheduleStepError, Time,
 };
 use proptest::prelude::*;
 
@@ -34,8 +34,8 @@ fn schedule(steps: &[(u64, u64)]) -> Capacity {
     Capacity::Schedule(Arc::new(schedule))
 }
 
-/// The passages of packets, each a gap (ns) after the one before.
-fn passages(capacity: Capacity, offered: &[(u64, u32)]) -> Vec<Passage> {
+/// The times of packets, each a gap (ns) after the one before.
+fn times(capacity: Capacity, offered: &[(u64, u32)]) -> Vec<PacketTimes> {
     let queue = QueueConfig::DropTail(Limit::Unlimited);
     let mut link = Link::new(&LinkConfig::new(capacity, queue, Duration::ZERO));
     let mut now = 0;
@@ -45,7 +45,7 @@ fn passages(capacity: Capacity, offered: &[(u64, u32)]) -> Vec<Passage> {
     }
     let end = Time::from_nanos(u64::MAX);
     std::iter::from_fn(|| link.poll(end))
-        .map(|delivered| delivered.passage)
+        .map(|delivered| delivered.times)
         .collect()
 }
 
@@ -62,12 +62,12 @@ proptest! {
         offered in offered(),
     ) {
         let capacity = Capacity::TokenBucket { rate: rate(bps), burst_bytes };
-        let out = passages(capacity, &offered);
+        let out = times(capacity, &offered);
         for first in 0..out.len() {
             let mut bytes = 0;
-            for passage in &out[first..] {
-                bytes += u64::from(passage.size_bytes);
-                let took = passage.departed.since(out[first].departed);
+            for times in &out[first..] {
+                bytes += u64::from(times.size_bytes);
+                let took = times.departed.since(out[first].departed);
                 let most = burst_bytes + rate(bps).bytes_in(took + Duration::from_nanos(1)) + 1;
                 prop_assert!(bytes <= most, "{bytes} of {most}");
             }
@@ -81,19 +81,19 @@ proptest! {
         offered in offered(),
     ) {
         // No slower than a link of that rate, for each packet.
-        let bucket = passages(Capacity::TokenBucket { rate: rate(bps), burst_bytes }, &offered);
-        let plain = passages(Capacity::Rate(rate(bps)), &offered);
+        let bucket = times(Capacity::TokenBucket { rate: rate(bps), burst_bytes }, &offered);
+        let plain = times(Capacity::Rate(rate(bps)), &offered);
         for (bucket, plain) in bucket.iter().zip(&plain) {
             prop_assert!(bucket.departed <= plain.departed);
         }
         // What fits into the full bucket passes at once.
         let mut bytes = 0;
-        for passage in &bucket {
-            bytes += u64::from(passage.size_bytes);
+        for times in &bucket {
+            bytes += u64::from(times.size_bytes);
             if bytes > burst_bytes {
                 break;
             }
-            prop_assert_eq!(passage.departed, passage.enqueued);
+            prop_assert_eq!(times.departed, times.enqueued);
         }
     }
 
@@ -106,8 +106,8 @@ proptest! {
         let mut steps = vec![(0, bps)];
         steps.extend(splits.into_iter().map(|ms| (ms, bps)));
         prop_assert_eq!(
-            passages(schedule(&steps), &offered),
-            passages(Capacity::Rate(rate(bps)), &offered)
+            times(schedule(&steps), &offered),
+            times(Capacity::Rate(rate(bps)), &offered)
         );
     }
 
@@ -119,11 +119,11 @@ proptest! {
         let mut all = vec![(0, first)];
         all.extend(steps);
         let capacity = schedule(&all);
-        let out = passages(capacity.clone(), &[(0, 1500); 400]);
+        let out = times(capacity.clone(), &[(0, 1500); 400]);
         let mut bytes = 0;
-        for passage in out {
+        for times in out {
             bytes += 1500;
-            let until = capacity.bytes_between(Time::ZERO, passage.departed).expect("limited");
+            let until = capacity.bytes_between(Time::ZERO, times.departed).expect("limited");
             // Rounding up to a nanosecond is at most 13 bytes at 100 Mbit/s.
             prop_assert!((bytes..bytes + 14).contains(&until), "{until} of {bytes}");
         }
@@ -134,7 +134,7 @@ proptest! {
 fn a_packet_being_sent_goes_on_at_the_new_rate() {
     // 1500 bytes are 12 ms at 1 Mbit/s: 6 ms of it, and the other half in 0.6 ms at ten times that.
     let capacity = schedule(&[(0, 1_000_000), (6, 10_000_000)]);
-    let out = passages(capacity, &[(0, 1500)]);
+    let out = times(capacity, &[(0, 1500)]);
     assert_eq!(out[0].departed, Time::from_micros(6_600));
 }
 
@@ -145,7 +145,7 @@ fn a_packet_larger_than_the_bucket_passes_when_that_is_full() {
         burst_bytes: 1_000,
     };
     // The first takes the bucket to −500; it takes 1.5 ms to fill.
-    let out = passages(capacity, &[(0, 1500), (0, 1500)]);
+    let out = times(capacity, &[(0, 1500), (0, 1500)]);
     assert_eq!(out[0].departed, Time::ZERO);
     assert_eq!(out[1].departed, Time::from_micros(1_500));
 }
@@ -157,23 +157,104 @@ fn a_schedule_says_all_that_is_wrong_with_it() {
         let steps = steps.iter().map(|ms| (at(*ms), rate(1)));
         RateSchedule::new(steps.collect())
             .expect_err("wrong")
-            .problems
+            .errors
     };
-    assert_eq!(wrong(&[]), [ScheduleProblem::Empty]);
+    assert_eq!(wrong(&[]), [ScheduleStepError::Empty]);
     assert_eq!(
         wrong(&[1, 3, 3, 5, 4]),
         [
-            ScheduleProblem::LateStart { at: at(1) },
-            ScheduleProblem::NotRising {
+            ScheduleStepError::LateStart { at: at(1) },
+            ScheduleStepError::NotRising {
                 step: 3,
                 at: at(3),
                 previous: at(3)
             },
-            ScheduleProblem::NotRising {
+            ScheduleStepError::NotRising {
                 step: 5,
                 at: at(4),
                 previous: at(5)
             },
         ]
     );
+}
+
+fn aggregation(mbit: u64, frames: u32, airtime_us: u64, gap_us: u64) -> Aggregation {
+    Aggregation {
+        rate: rate(mbit * 1_000_000),
+        frames,
+        airtime: Duration::from_micros(airtime_us),
+        gap: Duration::from_micros(gap_us),
+    }
+}
+
+/// What waits when contention is over leaves together, up to the limits.
+#[test]
+fn what_waits_leaves_as_one_aggregate() {
+    // 1500 bytes last 20 µs; without contention the first packet leaves alone.
+    let offered = [(0, 1500); 10];
+    let by_frames = times(
+        Capacity::Aggregates(aggregation(600, 4, 5_000, 0)),
+        &offered,
+    );
+    let departed: Vec<_> = by_frames
+        .iter()
+        .map(|times| times.departed.as_nanos() / 1_000)
+        .collect();
+    assert_eq!(departed, [20, 100, 100, 100, 100, 180, 180, 180, 180, 200]);
+    // The packet that reaches 50 µs is an aggregate's last.
+    let by_airtime = times(Capacity::Aggregates(aggregation(600, 64, 50, 0)), &offered);
+    let departed: Vec<_> = by_airtime
+        .iter()
+        .map(|times| times.departed.as_nanos() / 1_000)
+        .collect();
+    assert_eq!(departed, [20, 80, 80, 80, 140, 140, 140, 200, 200, 200]);
+}
+
+proptest! {
+    /// Packets keep their order; an aggregate is within its limits, follows the one before after
+    /// contention within its range, and takes all that waits, or as much as it may.
+    #[test]
+    fn aggregates_keep_their_limits(
+        frames in 1..40u32,
+        airtime_us in 1..5_484u64,
+        gap_us in 0..2_000u64,
+        mbit in 1..1_000u64,
+        offered in offered(),
+    ) {
+        let config = aggregation(mbit, frames, airtime_us, gap_us);
+        let times = times(Capacity::Aggregates(config), &offered);
+        prop_assert_eq!(times.len(), offered.len());
+        let mut free = Time::ZERO;
+        for aggregate in times.chunk_by(|a, b| a.departed == b.departed && a.served == b.served) {
+            let (first, last) = (aggregate[0], aggregate[aggregate.len() - 1]);
+            let bytes = |packets: &[PacketTimes]| {
+                packets.iter().map(|times| u64::from(times.size_bytes)).sum::<u64>()
+            };
+            prop_assert!(aggregate.len() <= frames as usize);
+            let before_last = config.rate.time_for(bytes(&aggregate[..aggregate.len() - 1]));
+            prop_assert!(aggregate.len() == 1 || before_last < config.airtime);
+            let ready = free.max(first.enqueued);
+            let contention = first.served.since(ready);
+            prop_assert!(first.served >= ready && contention <= config.gap * 2, "{contention:?}");
+            prop_assert!(last.enqueued <= first.served);
+            let airtime = config.rate.time_for(bytes(aggregate));
+            prop_assert_eq!(first.departed, first.served + airtime);
+            free = first.departed;
+        }
+    }
+
+    /// A link that always has packets waiting carries its mean rate.
+    #[test]
+    fn full_aggregates_have_the_mean_rate(frames in 1..64u32, gap_us in 0..1_000u64, mbit in 10..600u64) {
+        let config = aggregation(mbit, frames, 5_484, gap_us);
+        let offered = [(0, 1500); 20_000];
+        let times = times(Capacity::Aggregates(config), &offered);
+        let last = times.last().expect("packets").departed;
+        let bits = 8.0 * 1500.0 * times.len() as f64;
+        let found = bits / last.as_secs_f64() / config.mean_rate().bps() as f64;
+        // Contention is even on 0 to twice the mean: five deviations over the aggregates.
+        let aggregates = times.len() as f64 / f64::from(frames).min(46.0 * mbit as f64 / 100.0);
+        let slack = 5.0 * 0.58 / aggregates.sqrt() + 0.01;
+        prop_assert!((found - 1.0).abs() < slack, "{found} within {slack}");
+    }
 }

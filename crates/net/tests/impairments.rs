@@ -133,8 +133,8 @@ fn extras(config: &LinkConfig, gap: Duration, packets: u64) -> Vec<(u64, Duratio
     let mut out = Vec::new();
     let mut take = |link: &mut Link<Numbered>, now| {
         while let Some(delivered) = link.poll(now) {
-            let passage = delivered.passage;
-            let late = passage.due.since(passage.departed + config.delay);
+            let times = delivered.times;
+            let late = times.due.since(times.departed + config.delay);
             out.push((delivered.packet.0, late));
         }
     };

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use fairwater_net::{
     Capacity, Delivered, DeliveryTrace, DropReason, Limit, Link, LinkConfig, LossConfig, Packet,
-    Passage, Probability, QueueConfig, Rate, Time,
+    PacketTimes, Probability, QueueConfig, Rate, Time,
 };
 use proptest::prelude::*;
 
@@ -78,7 +78,7 @@ fn config() -> impl Strategy<Value = LinkConfig> {
 /// What a link did with numbered packets.
 #[derive(Debug, PartialEq)]
 struct Outcome {
-    delivered: Vec<(usize, Passage)>,
+    delivered: Vec<(usize, PacketTimes)>,
     dropped: Vec<(usize, DropReason)>,
 }
 
@@ -94,9 +94,9 @@ fn run(config: &LinkConfig, offered: &Offered, polls: &[u64]) -> Outcome {
     let mut polls = polls.into_iter().peekable();
     let mut now = 0;
     let poll = |link: &mut Link<Numbered>, at: u64, outcome: &mut Outcome| {
-        while let Some(Delivered { passage, packet }) = link.poll(Time::from_nanos(at)) {
-            assert!(passage.due <= Time::from_nanos(at), "out before it is due");
-            outcome.delivered.push((packet.number, passage));
+        while let Some(Delivered { times, packet }) = link.poll(Time::from_nanos(at)) {
+            assert!(times.due <= Time::from_nanos(at), "out before it is due");
+            outcome.delivered.push((packet.number, times));
         }
         let next = link.next_departure();
         assert!(next.is_none_or(|next| next > Time::from_nanos(at)));
@@ -159,13 +159,13 @@ proptest! {
         let rate = Rate::from_bps(bps).expect("not zero");
         config.capacity = Capacity::Rate(rate);
         let mut free = Time::ZERO;
-        for (_, passage) in run(&config, &offered, &[]).delivered {
-            prop_assert_eq!(passage.served, passage.enqueued.max(free));
-            let service = passage.departed.since(passage.served);
-            let exact = rate.time_for(passage.size_bytes.into());
+        for (_, times) in run(&config, &offered, &[]).delivered {
+            prop_assert_eq!(times.served, times.enqueued.max(free));
+            let service = times.departed.since(times.served);
+            let exact = rate.time_for(times.size_bytes.into());
             prop_assert!(service <= exact && exact - service <= Duration::from_nanos(1));
-            prop_assert_eq!(passage.due, passage.departed + config.delay);
-            free = passage.departed;
+            prop_assert_eq!(times.due, times.departed + config.delay);
+            free = times.departed;
         }
     }
 
@@ -183,7 +183,7 @@ proptest! {
         prop_assume!(!delivered.is_empty());
         let (a, b) = (from.index(delivered.len()), to.index(delivered.len()));
         let part = &delivered[a.min(b)..=a.max(b)];
-        let bytes: u64 = part.iter().map(|(_, passage)| u64::from(passage.size_bytes)).sum();
+        let bytes: u64 = part.iter().map(|(_, times)| u64::from(times.size_bytes)).sum();
         let took = part[part.len() - 1].1.departed.since(part[0].1.served);
         prop_assert!(took + Duration::from_nanos(1) >= rate.time_for(bytes));
     }
@@ -224,7 +224,7 @@ proptest! {
         let departed: Vec<u64> = run(&config, &offered, &[])
             .delivered
             .iter()
-            .map(|(_, passage)| passage.departed.as_nanos() / 1_000_000)
+            .map(|(_, times)| times.departed.as_nanos() / 1_000_000)
             .collect();
         let again = times.iter().map(|at| at + ms);
         prop_assert_eq!(departed, times.iter().copied().chain(again).collect::<Vec<_>>());
@@ -290,7 +290,7 @@ fn a_full_queue_delays_by_its_own_length() {
     let delays: Vec<Duration> = outcome
         .delivered
         .iter()
-        .map(|(_, passage)| passage.queueing_delay())
+        .map(|(_, times)| times.queueing_delay())
         .collect();
     assert_eq!(
         delays,

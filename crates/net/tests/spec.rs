@@ -7,7 +7,10 @@
 
 use std::time::Duration;
 
-use fairwater_net::{Buffer, Capacity, CapacitySpec, Limit, LinkSpec, Packet, Probability, Rate};
+use fairwater_net::{
+    Aggregation, Buffer, Capacity, CapacitySpec, CoDelConfig, Limit, LinkSpec, Packet, Probability,
+    QueueConfig, QueueSpec, Rate, StepConfig,
+};
 use proptest::prelude::*;
 
 fn parse(text: &str) -> LinkSpec {
@@ -39,7 +42,7 @@ fn order_is_free_and_what_is_left_out_has_a_value() {
             rtt: Duration::from_millis(20),
             buffer: Buffer::MilliBdp(1000),
             loss: Probability::from_ppb(100_000).expect("1e-4"),
-            mark: None,
+            queue: QueueSpec::default(),
             seed: 7,
         }
     );
@@ -81,10 +84,10 @@ error: `48mbps` is not a rate
   | ^^^^^^ ";
     assert!(error.starts_with(expected), "{error}");
     for message in [
-        "`0.0000001ms` is not an RTT that can be had",
-        "`loss=2` is not a loss",
+        "RTT `0.0000001ms` is malformed or out of range",
+        "`loss=2` is malformed or out of range",
         "the link's buffer is given twice",
-        "`seed=x` is not a seed",
+        "`seed=x` is malformed or out of range",
     ] {
         assert!(error.contains(message), "{message} in\n{error}");
     }
@@ -116,6 +119,16 @@ fn absurd_links_are_refused() {
         "48mbit 20ms loss=100.1%",
         "48mbit 20ms loss=-1%",
         "48mbit 20ms seed=-1",
+        "48mbit 20ms mark=0pkt",
+        "48mbit 20ms queue=fifo",
+        "48mbit 20ms queue=step",
+        "48mbit 20ms queue=codel:target=0ms",
+        "48mbit 20ms queue=red:min=9kB,max=9kB",
+        "48mbit 20ms queue=codel mark=20pkt",
+        "48mbit 20ms aggregate=32pkt",
+        "48mbit 20ms aggregate=0pkt,4ms,100us",
+        "48mbit 20ms aggregate=32pkt,6ms,100us",
+        "trace:up 20ms aggregate=32pkt,4ms,100us",
         "trace: 20ms",
         "48mbit 20ms 1bdp more",
         "48mbit 12mbit 20ms",
@@ -126,6 +139,26 @@ fn absurd_links_are_refused() {
         let error = text.parse::<LinkSpec>().expect_err(text);
         assert!(!error.to_string().is_empty());
     }
+}
+
+#[test]
+fn a_discipline_holds_the_links_buffer() {
+    let queue = |text: &str| {
+        let spec = parse(text);
+        spec.forward_config(&capacity(&spec)).queue
+    };
+    let codel = QueueConfig::CoDel(CoDelConfig {
+        limit: Limit::Packets(40),
+        ecn: true,
+        ..CoDelConfig::default()
+    });
+    assert_eq!(queue("48mbit 20ms 40pkt queue=codel:ecn=true"), codel);
+    let step = QueueConfig::Step(StepConfig {
+        limit: Limit::Bytes(120_000),
+        threshold: Limit::Packets(20),
+    });
+    assert_eq!(queue("48mbit 20ms mark=20pkt"), step);
+    assert_eq!(queue("48mbit 20ms queue=step:threshold=20pkt"), step);
 }
 
 proptest! {
@@ -143,21 +176,43 @@ proptest! {
             (100_000..=10_000_000u64).prop_map(Buffer::MilliBdp),
         ],
         ppb in 0..=1_000_000_000u32,
-        mark in prop::option::of(0..=10_000_000u64),
+        queue in prop::sample::select(&[
+            "droptail",
+            "step:threshold=20pkt",
+            "codel:target=2ms,ecn=true",
+            "fq_codel",
+            "priority:classes=droptail+pie",
+        ][..]),
+        aggregate in prop::option::of((1..=256u32, 1..=5_484u64, 0..=1_000_000u64)),
         seed in any::<u64>(),
     ) {
+        let capacity = match (capacity, aggregate) {
+            (CapacitySpec::Rate(rate), Some((frames, airtime_us, gap_us))) => {
+                CapacitySpec::Aggregates(Aggregation {
+                    rate,
+                    frames,
+                    airtime: Duration::from_micros(airtime_us),
+                    gap: Duration::from_micros(gap_us),
+                })
+            }
+            (capacity, _) => capacity,
+        };
         let spec = LinkSpec {
             capacity,
             rtt: Duration::from_nanos(rtt_ns),
             buffer,
             loss: Probability::from_ppb(ppb).expect("at most a billion"),
-            mark,
+            queue: queue.parse().expect("a discipline"),
             seed,
         };
         // A buffer of less than a packet is refused; it is not what is asked here.
         let packet = match (&spec.capacity, buffer) {
             (CapacitySpec::Rate(rate), Buffer::MilliBdp(milli)) => {
                 u128::from(rate.bytes_in(spec.rtt)) * u128::from(milli) / 1000 >= 1500
+            }
+            (CapacitySpec::Aggregates(aggregation), buffer) => {
+                let rate = aggregation.mean_rate();
+                buffer.less_than_a_packet(rate, spec.rtt).is_none()
             }
             _ => true,
         };
@@ -168,14 +223,14 @@ proptest! {
     #[test]
     fn any_text_parses_or_says_why(text in "\\PC{0,60}") {
         if let Err(error) = text.parse::<LinkSpec>() {
-            prop_assert!(!error.problems.is_empty());
+            prop_assert!(!error.diagnostics.is_empty());
             prop_assert!(error.to_string().contains("error: "));
         }
     }
 
     #[test]
     fn text_of_known_words_never_panics(
-        words in prop::collection::vec("[0-9.]{0,6}(bit|mbit|ms|us|s|pkt|kB|bdp|%)|loss=[0-9.]{0,6}%|mark=[0-9]{0,3}(pkt)?|seed=[0-9]{0,3}", 0..6),
+        words in prop::collection::vec("[0-9.]{0,6}(bit|mbit|ms|us|s|pkt|kB|bdp|%)|loss=[0-9.]{0,6}%|mark=[0-9]{0,3}(pkt)?|aggregate=[0-9]{0,3}(pkt)?,[0-9]{0,3}(us|ms)?,[0-9]{0,3}(us)?|queue=(codel|step|red|priority)(:(target|threshold|min|classes)=[0-9a-z]{0,4})?|seed=[0-9]{0,3}", 0..6),
     ) {
         if let Err(error) = words.join(" ").parse::<LinkSpec>() {
             prop_assert!(!error.to_string().is_empty());

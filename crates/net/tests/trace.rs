@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fairwater_net::{DeliveryTrace, Time, TraceProblem};
+use fairwater_net::{DeliveryTrace, Time, TraceLineError};
 use proptest::prelude::*;
 
 #[test]
@@ -22,23 +22,23 @@ fn names_each_line_that_is_wrong() {
     let error = DeliveryTrace::parse("1\nfive\n7\n3\n-2\n1.5\n\n9\n").expect_err("malformed");
     assert_eq!(
         error.to_string(),
-        "line 2: expected a time in whole milliseconds, found `five`\n\
+        "line 2: expected a time in whole milliseconds\n\
          line 4: 3 ms is before the 7 ms of the line before it\n\
-         line 5: expected a time in whole milliseconds, found `-2`\n\
-         line 6: expected a time in whole milliseconds, found `1.5`\n\
-         line 7: expected a time in whole milliseconds, found ``"
+         line 5: expected a time in whole milliseconds\n\
+         line 6: expected a time in whole milliseconds\n\
+         line 7: expected a time in whole milliseconds"
     );
 }
 
 #[test]
 fn refuses_what_would_never_end_or_never_start() {
-    for (text, problem) in [
-        ("", TraceProblem::Empty),
-        ("\n \n", TraceProblem::Empty),
-        ("0\n0\n0\n", TraceProblem::NoPeriod),
+    for (text, expected) in [
+        ("", TraceLineError::Empty),
+        ("\n \n", TraceLineError::Empty),
+        ("0\n0\n0\n", TraceLineError::NoPeriod),
     ] {
         let error = DeliveryTrace::parse(text).expect_err("refused");
-        assert_eq!(error.problems, [problem]);
+        assert_eq!(error.errors, [expected]);
     }
 }
 
@@ -46,7 +46,7 @@ proptest! {
     #[test]
     fn any_text_gives_a_trace_or_an_error(text in "[0-9 .\\-a-z\n]{0,80}") {
         if let Err(error) = DeliveryTrace::parse(&text) {
-            prop_assert!(!error.problems.is_empty());
+            prop_assert!(!error.errors.is_empty());
         }
     }
 

@@ -33,7 +33,7 @@ impl Algorithm for SharedWindow {
     /// For flows of which no address is known: they have no key.
     fn new_flow(&self, _: &FlowInfo, control: &mut Control) -> Box<dyn Flow> {
         control.set_cwnd(WINDOW);
-        Box::new(Alone)
+        Box::new(SingleFlow)
     }
 }
 
@@ -58,9 +58,9 @@ impl Aggregate for Shared {
     }
 }
 
-struct Alone;
+struct SingleFlow;
 
-impl Flow for Alone {
+impl Flow for SingleFlow {
     fn on_report(&mut self, _: &Report, _: &mut Control) {}
 }
 

@@ -12,13 +12,13 @@ use crate::{Command, ProgramId, Reason, Var};
 /// fallback, with its [`Reason`]; nothing else of the call takes effect.
 #[derive(Debug)]
 pub struct Control<'a> {
-    draft: &'a mut Draft,
+    pending: &'a mut PendingCommand,
     programs: &'a [LoadedProgram],
 }
 
-/// What is wanted of one flow, until the author's function returns.
+/// The command for one flow, until the author's function returns.
 #[derive(Debug)]
-pub(crate) struct Draft {
+pub(crate) struct PendingCommand {
     pub(crate) command: Command,
     /// The program that the flow runs once the command is carried out.
     pub(crate) running: ProgramId,
@@ -26,7 +26,7 @@ pub(crate) struct Draft {
     pub(crate) reason: Option<Reason>,
 }
 
-impl Draft {
+impl PendingCommand {
     pub(crate) fn new(running: ProgramId) -> Self {
         Self {
             command: Command::default(),
@@ -48,8 +48,8 @@ impl Draft {
 }
 
 impl<'a> Control<'a> {
-    pub(crate) fn new(draft: &'a mut Draft, programs: &'a [LoadedProgram]) -> Self {
-        Self { draft, programs }
+    pub(crate) fn new(pending: &'a mut PendingCommand, programs: &'a [LoadedProgram]) -> Self {
+        Self { pending, programs }
     }
 
     /// Sets cwnd, bytes; at least 1. The datapath rounds down to whole segments, and up to one.
@@ -57,7 +57,7 @@ impl<'a> Control<'a> {
         if bytes == 0 {
             self.fail(Reason::CwndZero);
         } else {
-            self.draft.command.cwnd = Some(bytes);
+            self.pending.command.cwnd = Some(bytes);
         }
     }
 
@@ -66,7 +66,7 @@ impl<'a> Control<'a> {
         if bytes_per_s > MAX_RATE {
             self.fail(Reason::RateAbsurd { rate: bytes_per_s });
         } else {
-            self.draft.command.rate = Some(bytes_per_s);
+            self.pending.command.rate = Some(bytes_per_s);
         }
     }
 
@@ -74,11 +74,11 @@ impl<'a> Control<'a> {
     /// call, in the unit that the program gives it; a boolean takes a `bool`.
     pub fn update(&mut self, variable: Var, value: impl Into<u64>) {
         let value = value.into();
-        if variable.program != self.draft.running {
+        if variable.program != self.pending.running {
             let reason = Reason::ForeignVariable {
                 variable: self.variable_name(variable),
                 of: self.program_name(variable.program),
-                running: self.program_name(self.draft.running),
+                running: self.program_name(self.pending.running),
             };
             return self.fail(reason);
         }
@@ -90,14 +90,14 @@ impl<'a> Control<'a> {
             return self.fail(reason);
         }
         match self
-            .draft
+            .pending
             .command
             .updates
             .iter_mut()
             .find(|(index, _)| *index == variable.index)
         {
             Some(update) => update.1 = value,
-            None => self.draft.command.updates.push((variable.index, value)),
+            None => self.pending.command.updates.push((variable.index, value)),
         }
     }
 
@@ -108,9 +108,9 @@ impl<'a> Control<'a> {
         if self.program(program).is_none() {
             return self.fail(Reason::ForeignProgram);
         }
-        self.draft.running = program;
-        self.draft.command.switch = Some(program.index);
-        self.draft.command.updates.clear();
+        self.pending.running = program;
+        self.pending.command.switch = Some(program.index);
+        self.pending.command.updates.clear();
     }
 
     /// Gives the flow up: it goes under the datapath's fallback for good, and its
@@ -122,15 +122,15 @@ impl<'a> Control<'a> {
     /// The program that the flow runs, after any [`Control::switch`] of this call.
     #[must_use]
     pub fn running(&self) -> ProgramId {
-        self.draft.running
+        self.pending.running
     }
 
     fn fail(&mut self, reason: Reason) {
-        self.draft.reason.get_or_insert(reason);
+        self.pending.reason.get_or_insert(reason);
     }
 
     fn program(&self, id: ProgramId) -> Option<&LoadedProgram> {
-        (id.algorithm == self.draft.running.algorithm)
+        (id.algorithm == self.pending.running.algorithm)
             .then(|| self.programs.get(id.index as usize))?
     }
 

@@ -4,7 +4,7 @@ use crate::{Algorithm, Ecn, Flow, Key, LoadedProgram, Member};
 
 /// Counts of one algorithm, from the start of the plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Statistics {
+pub struct AlgorithmStatistics {
     /// Flows that the algorithm controls now.
     pub flows: u64,
     /// Flows that it was given, those that came back from the fallback counted again.
@@ -24,7 +24,7 @@ pub struct HostedAlgorithm {
     pub(crate) idle_restart: bool,
     pub(crate) ecn: Ecn,
     pub(crate) programs: Vec<LoadedProgram>,
-    pub(crate) statistics: Statistics,
+    pub(crate) statistics: AlgorithmStatistics,
 }
 
 impl HostedAlgorithm {
@@ -56,7 +56,7 @@ impl HostedAlgorithm {
 
     /// Its counts.
     #[must_use]
-    pub fn statistics(&self) -> Statistics {
+    pub fn statistics(&self) -> AlgorithmStatistics {
         self.statistics
     }
 }
@@ -71,18 +71,18 @@ impl std::fmt::Debug for HostedAlgorithm {
     }
 }
 
-/// Whether a flow's algorithm controls it.
+/// What controls a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum FlowState {
-    /// The algorithm controls the flow.
-    Running,
-    /// The flow is under the datapath's fallback for good.
-    Withdrawn,
+pub enum Controller {
+    /// The flow's algorithm.
+    Algorithm,
+    /// The datapath's fallback, for good.
+    Fallback,
 }
 
 /// What the plane knows of one aggregate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AggregateView<'a> {
+pub struct AggregateSnapshot<'a> {
     /// Which one of the plane's; a number is given out again when its aggregate has ended.
     pub index: u32,
     /// Index of its algorithm.
@@ -95,19 +95,19 @@ pub struct AggregateView<'a> {
 
 /// What the plane knows of one flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FlowView<'a> {
+pub struct FlowSnapshot<'a> {
     /// Index of its algorithm.
     pub algorithm: usize,
     /// Index of the program that it was last switched to.
     pub program: u32,
-    /// Whether the algorithm controls it.
-    pub state: FlowState,
+    /// What controls the flow.
+    pub controller: Controller,
     /// The aggregate that it is a member of.
-    pub aggregate: Option<AggregateView<'a>>,
+    pub aggregate: Option<AggregateSnapshot<'a>>,
 }
 
 /// The flow in a slot.
-pub(crate) struct Tenant {
+pub(crate) struct HostedFlow {
     pub(crate) generation: u32,
     pub(crate) algorithm: u32,
     pub(crate) program: u32,
@@ -130,11 +130,11 @@ pub(crate) enum Role {
 }
 
 // What a plane keeps of each flow, idle ones too.
-const _: () = assert!(size_of::<Option<Tenant>>() <= 40);
+const _: () = assert!(size_of::<Option<HostedFlow>>() <= 40);
 
-impl std::fmt::Debug for Tenant {
+impl std::fmt::Debug for HostedFlow {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tenant")
+        f.debug_struct("HostedFlow")
             .field("generation", &self.generation)
             .field("algorithm", &self.algorithm)
             .field("program", &self.program)

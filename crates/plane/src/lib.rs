@@ -23,15 +23,16 @@ mod notice;
 mod plane;
 mod programs;
 mod report;
-pub mod serve;
 
 pub use aggregate::{Aggregate, By, Claim, Group, Key, Member, divide};
 pub use algorithm::{Algorithm, Ecn, Flow};
 pub use control::Control;
 pub use event::{Command, CommandSink, Event, RawReport};
-pub use fairwater_lang::{MAX_RATE, MissingSignals, Signal, SignalSet, nearest};
+pub use fairwater_lang::{ConstantValue, MAX_RATE, MissingSignals, Signal, SignalSet, nearest};
 pub use fairwater_proto::{FlowId, FlowInfo};
-pub use hosted::{AggregateView, FlowState, FlowView, HostedAlgorithm, Statistics};
+pub use hosted::{
+    AggregateSnapshot, AlgorithmStatistics, Controller, FlowSnapshot, HostedAlgorithm,
+};
 pub use nested::{Nested, NestedFlow};
 pub use notice::{Notice, Reason};
 pub use plane::{MAX_FLOWS, Plane, PlaneError, PlaneStatistics};

@@ -8,13 +8,13 @@ use fairwater_exec::interp;
 use fairwater_exec::invocation::{Registers, control_fault, initial, reset_volatile, staged_value};
 use fairwater_lang::{SignalSet, VarId};
 
-use crate::control::Draft;
+use crate::control::PendingCommand;
 use crate::{
     Algorithm, AlgorithmError, Control, Flow, FlowInfo, LoadedProgram, ProgramId, Programs,
     RawReport, Reason, Report, Signal,
 };
 
-/// What its handles are told by from those of the algorithms of planes.
+/// Reserved algorithm id; marks handles of nested algorithms.
 const NESTED: u32 = u32::MAX;
 
 /// An algorithm inside another one.
@@ -70,16 +70,16 @@ impl Nested {
             algorithm: NESTED,
             index: 0,
         };
-        let mut draft = Draft::new(first);
-        draft.command.switch = Some(first.index);
+        let mut pending = PendingCommand::new(first);
+        pending.command.switch = Some(first.index);
         let author = {
-            let mut control = Control::new(&mut draft, &self.programs);
+            let mut control = Control::new(&mut pending, &self.programs);
             self.algorithm.new_flow(info, &mut control)
         };
         let mut flow = NestedFlow {
             author,
             programs: Arc::clone(&self.programs),
-            draft,
+            pending,
             registers: Registers {
                 cwnd: info.cwnd,
                 rate: 0,
@@ -96,7 +96,7 @@ impl Nested {
 pub struct NestedFlow {
     author: Box<dyn Flow>,
     programs: Arc<[LoadedProgram]>,
-    draft: Draft,
+    pending: PendingCommand,
     registers: Registers,
     variables: Vec<u64>,
 }
@@ -129,7 +129,7 @@ impl NestedFlow {
     /// # Errors
     /// Why the program was stopped, or a mistake of the algorithm's: the flow is of no more use.
     pub fn invoke(&mut self, signals: &[u64; Signal::ALL.len()]) -> Result<(), Reason> {
-        let running = self.draft.running;
+        let running = self.pending.running;
         let Some(loaded) = self.programs.get(running.index as usize) else {
             return Err(Reason::Nested("it has no program"));
         };
@@ -153,8 +153,8 @@ impl NestedFlow {
             fields: &self.variables[..loaded.report_len()],
         };
         let report = Report::new(running, raw);
-        self.draft.reset(running);
-        let mut control = Control::new(&mut self.draft, &self.programs);
+        self.pending.reset(running);
+        let mut control = Control::new(&mut self.pending, &self.programs);
         self.author.on_report(&report, &mut control);
         if report.foreign().is_some() {
             return Err(Reason::Nested("a field of another program was read"));
@@ -169,14 +169,14 @@ impl NestedFlow {
     }
 
     fn carry_out(&mut self, now_us: u64) -> Result<(), Reason> {
-        if let Some(reason) = self.draft.reason.take() {
+        if let Some(reason) = self.pending.reason.take() {
             return Err(reason);
         }
-        let running = self.draft.running.index as usize;
+        let running = self.pending.running.index as usize;
         let Some(program) = self.programs.get(running).map(LoadedProgram::program) else {
             return Err(Reason::Nested("it has no program"));
         };
-        let command = &self.draft.command;
+        let command = &self.pending.command;
         if command.switch.is_some() {
             self.variables = initial(program);
             self.registers.timer_zero = now_us;

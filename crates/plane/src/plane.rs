@@ -8,12 +8,12 @@ use fairwater_lang::{MissingSignals, SignalSet};
 use thiserror::Error;
 
 use crate::contain::{close, contain, discard};
-use crate::control::Draft;
-use crate::hosted::{Role, Tenant};
+use crate::control::PendingCommand;
+use crate::hosted::{HostedFlow, Role};
 use crate::{
-    AggregateView, Algorithm, AlgorithmError, Command, CommandSink, Control, Event, FlowId,
-    FlowInfo, FlowState, FlowView, HostedAlgorithm, LoadedProgram, Notice, ProgramId, Programs,
-    RawReport, Reason, Report, Statistics,
+    AggregateSnapshot, Algorithm, AlgorithmError, AlgorithmStatistics, Command, CommandSink,
+    Control, Controller, Event, FlowId, FlowInfo, FlowSnapshot, HostedAlgorithm, LoadedProgram,
+    Notice, ProgramId, Programs, RawReport, Reason, Report,
 };
 use aggregated::Aggregates;
 
@@ -70,9 +70,9 @@ pub struct Plane {
     datapath: String,
     signals: SignalSet,
     algorithms: Vec<HostedAlgorithm>,
-    flows: Vec<Option<Tenant>>,
+    flows: Vec<Option<HostedFlow>>,
     aggregates: Aggregates,
-    draft: Draft,
+    pending: PendingCommand,
     notices: VecDeque<Notice>,
     statistics: PlaneStatistics,
 }
@@ -87,7 +87,7 @@ impl Plane {
             algorithms: Vec::new(),
             flows: Vec::new(),
             aggregates: Aggregates::default(),
-            draft: Draft::new(program_id(0, 0)),
+            pending: PendingCommand::new(program_id(0, 0)),
             notices: VecDeque::new(),
             statistics: PlaneStatistics::default(),
         }
@@ -126,7 +126,7 @@ impl Plane {
             algorithm: Box::new(algorithm),
             name,
             programs,
-            statistics: Statistics::default(),
+            statistics: AlgorithmStatistics::default(),
         });
         Ok(index)
     }
@@ -139,16 +139,16 @@ impl Plane {
 
     /// What the plane knows of a flow, if it knows it.
     #[must_use]
-    pub fn flow(&self, flow: FlowId) -> Option<FlowView<'_>> {
-        let tenant = self.flows.get(flow.slot as usize)?.as_ref()?;
-        (tenant.generation == flow.generation).then(|| FlowView {
-            algorithm: tenant.algorithm as usize,
-            program: tenant.program,
-            state: match tenant.role {
-                Role::Withdrawn => FlowState::Withdrawn,
-                Role::Alone(_) | Role::Member { .. } => FlowState::Running,
+    pub fn flow(&self, flow: FlowId) -> Option<FlowSnapshot<'_>> {
+        let hosted_flow = self.flows.get(flow.slot as usize)?.as_ref()?;
+        (hosted_flow.generation == flow.generation).then(|| FlowSnapshot {
+            algorithm: hosted_flow.algorithm as usize,
+            program: hosted_flow.program,
+            controller: match hosted_flow.role {
+                Role::Withdrawn => Controller::Fallback,
+                Role::Alone(_) | Role::Member { .. } => Controller::Algorithm,
             },
-            aggregate: match tenant.role {
+            aggregate: match hosted_flow.role {
                 Role::Member { aggregate, .. } => self.aggregates.view(aggregate),
                 Role::Alone(_) | Role::Withdrawn => None,
             },
@@ -156,7 +156,7 @@ impl Plane {
     }
 
     /// The aggregates that there are, those of all algorithms.
-    pub fn aggregates(&self) -> impl Iterator<Item = AggregateView<'_>> {
+    pub fn aggregates(&self) -> impl Iterator<Item = AggregateSnapshot<'_>> {
         self.aggregates.views()
     }
 
@@ -212,7 +212,7 @@ impl Plane {
         if let Some(former) = self.flows[slot].take() {
             self.leave(former, sink);
         }
-        self.flows[slot] = Some(Tenant {
+        self.flows[slot] = Some(HostedFlow {
             generation: flow.generation,
             // Each algorithm was built with its index as a `u32`.
             algorithm: u32::try_from(algorithm).unwrap_or(u32::MAX),
@@ -223,13 +223,13 @@ impl Plane {
     }
 
     fn resumed(&mut self, flow: FlowId, info: &FlowInfo, sink: &mut dyn CommandSink) {
-        let Some(tenant) = tenant(&mut self.flows, flow) else {
+        let Some(hosted_flow) = hosted_flow(&mut self.flows, flow) else {
             self.statistics.stray += 1;
             return;
         };
-        let algorithm = tenant.algorithm as usize;
+        let algorithm = hosted_flow.algorithm as usize;
         // A withdrawn flow stays withdrawn.
-        match std::mem::replace(&mut tenant.role, Role::Withdrawn) {
+        match std::mem::replace(&mut hosted_flow.role, Role::Withdrawn) {
             Role::Withdrawn => return,
             former => {
                 self.algorithms[algorithm].statistics.flows -= 1;
@@ -268,7 +268,7 @@ impl Plane {
         self.start_alone(flow, algorithm, info, sink);
     }
 
-    /// Gives the tenant of the slot its `Flow`.
+    /// Gives the flow in the slot its `Flow`.
     fn start_alone(
         &mut self,
         flow: FlowId,
@@ -278,19 +278,19 @@ impl Plane {
     ) {
         let hosted = &mut self.algorithms[algorithm];
         let first = program_id(algorithm, 0);
-        let draft = &mut self.draft;
-        draft.reset(first);
-        draft.command.switch = Some(first.index);
-        let mut control = Control::new(draft, &hosted.programs);
+        let pending = &mut self.pending;
+        pending.reset(first);
+        pending.command.switch = Some(first.index);
+        let mut control = Control::new(pending, &hosted.programs);
         let made = contain(|| hosted.algorithm.new_flow(info, &mut control));
-        match (made, draft.reason.take()) {
+        match (made, pending.reason.take()) {
             (Ok(new), None) => {
                 hosted.statistics.flows += 1;
-                if let Some(tenant) = tenant(&mut self.flows, flow) {
-                    tenant.program = draft.running.index;
-                    tenant.role = Role::Alone(new);
+                if let Some(hosted_flow) = hosted_flow(&mut self.flows, flow) {
+                    hosted_flow.program = pending.running.index;
+                    hosted_flow.role = Role::Alone(new);
                 }
-                sink.command(flow, &draft.command);
+                sink.command(flow, &pending.command);
             }
             (made, failure) => {
                 let reason = match (made, failure) {
@@ -322,11 +322,11 @@ impl Plane {
     }
 
     fn reported(&mut self, flow: FlowId, raw: RawReport<'_>, sink: &mut dyn CommandSink) {
-        let Some(tenant) = tenant(&mut self.flows, flow) else {
+        let Some(hosted_flow) = hosted_flow(&mut self.flows, flow) else {
             self.statistics.stray += 1;
             return;
         };
-        let algorithm = tenant.algorithm as usize;
+        let algorithm = hosted_flow.algorithm as usize;
         let hosted = &mut self.algorithms[algorithm];
         let expected = hosted
             .programs
@@ -336,12 +336,12 @@ impl Plane {
             self.statistics.malformed += 1;
             return;
         }
-        if raw.program != tenant.program {
+        if raw.program != hosted_flow.program {
             hosted.statistics.superseded += 1;
             return;
         }
-        let running = program_id(algorithm, tenant.program);
-        let author = match &mut tenant.role {
+        let running = program_id(algorithm, hosted_flow.program);
+        let author = match &mut hosted_flow.role {
             Role::Alone(author) => author,
             Role::Withdrawn => {
                 hosted.statistics.superseded += 1;
@@ -356,25 +356,25 @@ impl Plane {
         hosted.statistics.reports += 1;
 
         let report = Report::new(running, raw);
-        let draft = &mut self.draft;
-        draft.reset(running);
-        let mut control = Control::new(draft, &hosted.programs);
+        let pending = &mut self.pending;
+        pending.reset(running);
+        let mut control = Control::new(pending, &hosted.programs);
         let outcome = contain(|| author.on_report(&report, &mut control));
         let foreign = report.foreign();
         // Nearly every report; a reason is large, so it is not to be moved here.
-        if outcome.is_ok() && foreign.is_none() && draft.reason.is_none() {
-            tenant.program = draft.running.index;
-            if draft.command != Command::default() {
-                sink.command(flow, &draft.command);
+        if outcome.is_ok() && foreign.is_none() && pending.reason.is_none() {
+            hosted_flow.program = pending.running.index;
+            if pending.command != Command::default() {
+                sink.command(flow, &pending.command);
             }
             return;
         }
         let panicked = outcome.err();
         let misuse = match foreign {
             Some(field) => Some(foreign_field(&self.algorithms, field, running)),
-            None => draft.reason.take(),
+            None => pending.reason.take(),
         };
-        if let Role::Alone(left) = std::mem::replace(&mut tenant.role, Role::Withdrawn) {
+        if let Role::Alone(left) = std::mem::replace(&mut hosted_flow.role, Role::Withdrawn) {
             match panicked {
                 None => close(left),
                 Some(_) => discard(left),
@@ -387,12 +387,12 @@ impl Plane {
     }
 
     fn faulted(&mut self, flow: FlowId, reason: &str, sink: &mut dyn CommandSink) {
-        let Some(tenant) = tenant(&mut self.flows, flow) else {
+        let Some(hosted_flow) = hosted_flow(&mut self.flows, flow) else {
             self.statistics.stray += 1;
             return;
         };
-        let algorithm = tenant.algorithm as usize;
-        let former = std::mem::replace(&mut tenant.role, Role::Withdrawn);
+        let algorithm = hosted_flow.algorithm as usize;
+        let former = std::mem::replace(&mut hosted_flow.role, Role::Withdrawn);
         if matches!(former, Role::Withdrawn) {
             return;
         }
@@ -401,7 +401,7 @@ impl Plane {
     }
 
     fn closed(&mut self, flow: FlowId, sink: &mut dyn CommandSink) {
-        if tenant(&mut self.flows, flow).is_none() {
+        if hosted_flow(&mut self.flows, flow).is_none() {
             self.statistics.stray += 1;
             return;
         }
@@ -410,8 +410,8 @@ impl Plane {
         }
     }
 
-    /// A tenant's slot is free.
-    fn leave(&mut self, former: Tenant, sink: &mut dyn CommandSink) {
+    /// Ends the flow that left its slot.
+    fn leave(&mut self, former: HostedFlow, sink: &mut dyn CommandSink) {
         if !matches!(former.role, Role::Withdrawn) {
             self.algorithms[former.algorithm as usize].statistics.flows -= 1;
             self.end(former.role, sink);
@@ -456,9 +456,9 @@ fn program_id(algorithm: usize, index: u32) -> ProgramId {
     }
 }
 
-fn tenant(flows: &mut [Option<Tenant>], flow: FlowId) -> Option<&mut Tenant> {
-    let tenant = flows.get_mut(flow.slot as usize)?.as_mut()?;
-    (tenant.generation == flow.generation).then_some(tenant)
+fn hosted_flow(flows: &mut [Option<HostedFlow>], flow: FlowId) -> Option<&mut HostedFlow> {
+    let hosted_flow = flows.get_mut(flow.slot as usize)?.as_mut()?;
+    (hosted_flow.generation == flow.generation).then_some(hosted_flow)
 }
 
 fn withdrawal() -> Command {

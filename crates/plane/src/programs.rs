@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::sync::Arc;
 
-use fairwater_lang::{Diagnostics, Program, Scope, Type};
+use fairwater_lang::{ConstantValue, Diagnostics, Program, Scope, Type};
 use thiserror::Error;
 
 /// One program of one algorithm of a plane.
@@ -114,7 +114,9 @@ impl LoadedProgram {
         &self.program
     }
 
-    pub(crate) fn shared(&self) -> Arc<Program> {
+    /// The checked program, to be kept beside the plane.
+    #[must_use]
+    pub fn shared(&self) -> Arc<Program> {
         Arc::clone(&self.program)
     }
 
@@ -146,12 +148,27 @@ impl Programs {
     /// # Errors
     /// [`AlgorithmError::Program`] with every diagnostic when the source does not compile.
     pub fn add(&mut self, name: &str, source: &str) -> Result<ProgramHandle, AlgorithmError> {
-        let compiled = fairwater_lang::compile(name, source).map_err(|diagnostics| {
-            AlgorithmError::Program {
-                program: name.to_owned(),
-                diagnostics,
-            }
-        })?;
+        self.add_with(name, source, &[])
+    }
+
+    /// Compiles a program with these values for its compile-time constants, by name; the source
+    /// states the others.
+    ///
+    /// # Errors
+    /// [`AlgorithmError::Program`] with every diagnostic when the source does not compile.
+    pub fn add_with(
+        &mut self,
+        name: &str,
+        source: &str,
+        constants: &[(&str, ConstantValue)],
+    ) -> Result<ProgramHandle, AlgorithmError> {
+        let compiled =
+            fairwater_lang::compile_with(name, source, constants).map_err(|diagnostics| {
+                AlgorithmError::Program {
+                    program: name.to_owned(),
+                    diagnostics,
+                }
+            })?;
         Ok(self.add_checked(name, compiled.program))
     }
 

@@ -4,8 +4,8 @@ use alloc::vec::Vec;
 use core::iter::FusedIterator;
 use core::marker::PhantomData;
 
-use crate::error::Flaw;
-use crate::{FlowId, Inexpressible, Malformed, ToDatapath, ToPlane, ccp, own};
+use crate::error::ErrorAt;
+use crate::{DecodeError, EncodeError, FlowId, ToDatapath, ToPlane, ccp, own};
 
 /// How a peer encodes messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -50,7 +50,7 @@ impl Dialect {
         self,
         message: &ToPlane<'_>,
         packet: &mut Vec<u8>,
-    ) -> Result<(), Inexpressible> {
+    ) -> Result<(), EncodeError> {
         match self {
             Self::Own => own::encode_to_plane(message, packet),
             Self::Ccp => ccp::encode_to_plane(message, packet),
@@ -67,7 +67,7 @@ impl Dialect {
         self,
         message: &ToDatapath<'_>,
         packet: &mut Vec<u8>,
-    ) -> Result<(), Inexpressible> {
+    ) -> Result<(), EncodeError> {
         match self {
             Self::Own => own::encode_to_datapath(message, packet),
             Self::Ccp => ccp::encode_to_datapath(message, packet),
@@ -98,7 +98,7 @@ impl Dialect {
 
     /// The first message, and what follows it.
     #[inline]
-    fn frame(self, packet: &[u8]) -> Result<(&[u8], &[u8]), Flaw> {
+    fn frame(self, packet: &[u8]) -> Result<(&[u8], &[u8]), ErrorAt> {
         match self {
             Self::Own => own::frame(packet),
             Self::Ccp => ccp::frame(packet),
@@ -137,12 +137,12 @@ impl<'a, M> Messages<'a, M> {
 
 /// What a message is decoded to: its direction.
 trait Decode<'a>: Sized {
-    fn decode(dialect: Dialect, message: &'a [u8]) -> Result<Self, Flaw>;
+    fn decode(dialect: Dialect, message: &'a [u8]) -> Result<Self, ErrorAt>;
 }
 
 impl<'a> Decode<'a> for ToPlane<'a> {
     #[inline(always)]
-    fn decode(dialect: Dialect, message: &'a [u8]) -> Result<Self, Flaw> {
+    fn decode(dialect: Dialect, message: &'a [u8]) -> Result<Self, ErrorAt> {
         match dialect {
             Dialect::Own => own::decode_to_plane(message),
             Dialect::Ccp => ccp::decode_to_plane(message),
@@ -152,7 +152,7 @@ impl<'a> Decode<'a> for ToPlane<'a> {
 
 impl<'a> Decode<'a> for ToDatapath<'a> {
     #[inline(always)]
-    fn decode(dialect: Dialect, message: &'a [u8]) -> Result<Self, Flaw> {
+    fn decode(dialect: Dialect, message: &'a [u8]) -> Result<Self, ErrorAt> {
         match dialect {
             Dialect::Own => own::decode_to_datapath(message),
             Dialect::Ccp => ccp::decode_to_datapath(message),
@@ -161,7 +161,7 @@ impl<'a> Decode<'a> for ToDatapath<'a> {
 }
 
 impl<'a, M: Decode<'a>> Iterator for Messages<'a, M> {
-    type Item = Result<M, Malformed>;
+    type Item = Result<M, DecodeError>;
 
     // Inlined so that a message is made where it is used: moving one costs more than reading it.
     #[inline(always)]
@@ -173,12 +173,12 @@ impl<'a, M: Decode<'a>> Iterator for Messages<'a, M> {
                 self.offset += message.len();
                 match M::decode(self.dialect, message) {
                     Ok(message) => Some(Ok(message)),
-                    Err(flaw) => Some(Err(malformed(self.dialect, start, message, flaw))),
+                    Err(error) => Some(Err(malformed(self.dialect, start, message, error))),
                 }
             }
-            Err(flaw) => {
+            Err(error) => {
                 self.offset = self.packet.len();
-                Some(Err(malformed(self.dialect, start, rest, flaw)))
+                Some(Err(malformed(self.dialect, start, rest, error)))
             }
         }
     }
@@ -188,10 +188,10 @@ impl<'a, M: Decode<'a>> FusedIterator for Messages<'a, M> {}
 
 /// What is wrong with a message that begins at `start` of its packet.
 #[cold]
-fn malformed(dialect: Dialect, start: usize, message: &[u8], flaw: Flaw) -> Malformed {
-    Malformed {
-        offset: start + flaw.at,
+fn malformed(dialect: Dialect, start: usize, message: &[u8], error: ErrorAt) -> DecodeError {
+    DecodeError {
+        offset: start + error.at,
         message: dialect.type_of(message),
-        defect: flaw.defect,
+        kind: error.kind,
     }
 }

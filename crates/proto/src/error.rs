@@ -4,22 +4,22 @@ use crate::RefusalReason;
 
 /// Bytes that are not a message. Nothing of such a message is ever acted on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a message of type {message} is malformed at byte {offset}: {defect}")]
-pub struct Malformed {
-    /// Where in the packet the defect was seen, bytes.
+#[error("a message of type {message} is malformed at byte {offset}: {kind}")]
+pub struct DecodeError {
+    /// Where in the packet the error is, bytes.
     pub offset: usize,
     /// The message's type as its encoding numbers it; 0 where it is not known.
     pub message: u8,
     /// What is wrong.
-    pub defect: Defect,
+    pub kind: DecodeErrorKind,
 }
 
-impl Malformed {
+impl DecodeError {
     /// The reason for which such a message is refused.
     #[must_use]
     pub const fn reason(&self) -> RefusalReason {
-        match self.defect {
-            Defect::Version => RefusalReason::Version,
+        match self.kind {
+            DecodeErrorKind::Version => RefusalReason::Version,
             _ => RefusalReason::Malformed,
         }
     }
@@ -27,7 +27,7 @@ impl Malformed {
 
 /// What is wrong with bytes that are not a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum Defect {
+pub enum DecodeErrorKind {
     /// The packet ends before the message does. What follows cannot be found.
     #[error("the packet ends before the message does")]
     Truncated,
@@ -57,22 +57,22 @@ pub enum Defect {
     Register,
 }
 
-/// A defect at an offset within one message.
+/// A decode error at an offset within one message.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Flaw {
+pub(crate) struct ErrorAt {
     pub(crate) at: usize,
-    pub(crate) defect: Defect,
+    pub(crate) kind: DecodeErrorKind,
 }
 
-impl Defect {
-    pub(crate) const fn at(self, at: usize) -> Flaw {
-        Flaw { at, defect: self }
+impl DecodeErrorKind {
+    pub(crate) const fn at(self, at: usize) -> ErrorAt {
+        ErrorAt { at, kind: self }
     }
 }
 
 /// A message that the encoding has no way to say. Nothing of it was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum Inexpressible {
+pub enum EncodeError {
     /// The encoding has no such message.
     #[error("the encoding has no such message")]
     Message,

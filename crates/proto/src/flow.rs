@@ -2,7 +2,7 @@
 
 use core::net::SocketAddr;
 
-/// One flow of one datapath: a slot, and a generation that tells its successive tenants apart.
+/// One flow of one datapath: a slot, and a generation that distinguishes its successive flows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FlowId {
     /// The datapath's slot, dense from 0.

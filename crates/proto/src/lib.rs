@@ -22,7 +22,7 @@
 //! assert_eq!(Dialect::of(&packet), Some(Dialect::Own));
 //! let messages: Vec<_> = Dialect::Own.to_plane(&packet).collect();
 //! assert_eq!(messages, [Ok(report), Ok(ToPlane::Closed { flow })]);
-//! # Ok::<(), fairwater_proto::Inexpressible>(())
+//! # Ok::<(), fairwater_proto::EncodeError>(())
 //! ```
 
 #![cfg_attr(not(feature = "std"), no_std)]
@@ -42,7 +42,7 @@ mod refusal;
 mod values;
 
 pub use dialect::{Dialect, Messages};
-pub use error::{Defect, Inexpressible, Malformed};
+pub use error::{DecodeError, DecodeErrorKind, EncodeError};
 pub use flow::{FlowId, FlowInfo};
 pub use message::{Hello, ToDatapath, ToPlane, Welcome};
 pub use refusal::{Refusal, RefusalCounts, RefusalReason};

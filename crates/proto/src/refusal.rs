@@ -35,7 +35,8 @@ pub enum RefusalReason {
     MissingSignals = 7,
     /// The program's number is in use for another program.
     ProgramInUse = 8,
-    /// The datapath keeps no more programs, or the plane no more flows.
+    /// The datapath keeps no more programs, or the plane no more flows; of a Hello: the plane takes
+    /// no more datapaths.
     Full = 9,
     /// There is no such variable, or the plane may not set it.
     BadUpdate = 10,

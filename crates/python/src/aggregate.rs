@@ -1,4 +1,4 @@
-//! Flows that one instance of a Python class controls together (CCP §6.3).
+//! Flows that one instance of a Python class controls controls (CCP §6.3).
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -9,9 +9,10 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyInt, PyString, PyTuple};
 
-use crate::algorithm::Author;
+use crate::algorithm::AlgorithmInstance;
+use crate::command::call_algorithm;
 use crate::control::Control;
-use crate::trouble;
+use crate::errors;
 
 /// The key that a Python value is.
 pub(crate) fn key(value: &Bound<'_, PyAny>) -> PyResult<Option<Key>> {
@@ -37,18 +38,18 @@ fn is_key(value: &Bound<'_, PyAny>) -> bool {
     whole || items().is_some_and(|items| items.iter().all(|item| is_key(&item)))
 }
 
-/// What the controls of an aggregate's members have in common.
+/// The controls of an aggregate's members.
 #[derive(Default)]
-pub(crate) struct Together {
-    /// Whether the author's function is being called.
+pub(crate) struct GroupControls {
+    /// Whether the instance's function is being called.
     called: AtomicBool,
-    /// By member, its control.
-    seats: Mutex<Vec<Option<Py<Control>>>>,
+    /// Control of each member, by index.
+    by_member: Mutex<Vec<Option<Py<Control>>>>,
     /// Members of which something was asked for in this call.
     touched: Mutex<Vec<usize>>,
 }
 
-impl Together {
+impl GroupControls {
     pub(crate) fn is_called(&self) -> bool {
         self.called.load(Relaxed)
     }
@@ -59,21 +60,21 @@ impl Together {
 
     /// The controls of the members, by index.
     pub(crate) fn members(&self, py: Python<'_>) -> Vec<Py<Control>> {
-        let seats = locked(&self.seats);
-        seats.iter().flatten().map(|c| c.clone_ref(py)).collect()
+        let controls = locked(&self.by_member);
+        controls.iter().flatten().map(|c| c.clone_ref(py)).collect()
     }
 
     fn member(&self, py: Python<'_>, index: usize) -> Option<Py<Control>> {
-        let seats = locked(&self.seats);
-        seats.get(index)?.as_ref().map(|c| c.clone_ref(py))
+        let controls = locked(&self.by_member);
+        controls.get(index)?.as_ref().map(|c| c.clone_ref(py))
     }
 
-    fn seat(&self, index: usize, control: Option<Py<Control>>) -> Option<Py<Control>> {
-        let mut seats = locked(&self.seats);
-        if seats.len() <= index {
-            seats.resize_with(index + 1, || None);
+    fn replace(&self, index: usize, control: Option<Py<Control>>) -> Option<Py<Control>> {
+        let mut controls = locked(&self.by_member);
+        if controls.len() <= index {
+            controls.resize_with(index + 1, || None);
         }
-        std::mem::replace(&mut seats[index], control)
+        std::mem::replace(&mut controls[index], control)
     }
 }
 
@@ -81,22 +82,22 @@ fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The flows of a key.
-pub(crate) struct Governing {
-    /// Or why there is none.
-    author: Result<Author, String>,
-    together: Arc<Together>,
+/// The flows of one key, controlled by one instance of the class.
+pub(crate) struct PythonAggregate {
+    /// `Err` has the reason why there is none.
+    instance: Result<AlgorithmInstance, String>,
+    controls: Arc<GroupControls>,
 }
 
-impl Governing {
-    pub(crate) fn new(author: Result<Author, String>) -> Self {
+impl PythonAggregate {
+    pub(crate) fn new(instance: Result<AlgorithmInstance, String>) -> Self {
         Self {
-            author,
-            together: Arc::default(),
+            instance,
+            controls: Arc::default(),
         }
     }
 
-    /// Calls the author; what was asked for of members is carried out when that returns, and
+    /// Calls the instance; what was asked for of members is carried out when that returns, and
     /// nothing is when it raises.
     fn call(
         &self,
@@ -104,18 +105,18 @@ impl Governing {
         group: &mut Group<'_>,
         work: impl FnOnce() -> PyResult<()>,
     ) -> PyResult<()> {
-        self.together.called.store(true, Relaxed);
+        self.controls.called.store(true, Relaxed);
         let done = work();
-        self.together.called.store(false, Relaxed);
-        let touched = std::mem::take(&mut *locked(&self.together.touched));
+        self.controls.called.store(false, Relaxed);
+        let touched = std::mem::take(&mut *locked(&self.controls.touched));
         for index in touched {
-            let Some(wishes) = self.together.member(py, index) else {
+            let Some(py_control) = self.controls.member(py, index) else {
                 continue;
             };
             let member = group.member(index).and_then(|m| group.control(m));
             match (&done, member) {
-                (Ok(()), Some(mut control)) => wishes.get().carry_out(&mut control),
-                _ => wishes.get().forget(),
+                (Ok(()), Some(mut control)) => py_control.get().carry_out(&mut control),
+                _ => py_control.get().forget(),
             }
         }
         done
@@ -128,47 +129,51 @@ impl Governing {
     }
 }
 
-impl plane::Aggregate for Governing {
+impl plane::Aggregate for PythonAggregate {
     fn create_subflow(&mut self, member: Member, info: &plane::FlowInfo, group: &mut Group<'_>) {
-        let author = match &self.author {
-            Ok(author) => author,
+        let instance = match &self.instance {
+            Ok(instance) => instance,
             Err(why) => return Self::withdraw(group, member, why.clone()),
         };
-        Python::attach(|py| {
-            let begun = author.control_of(member.index(), &self.together);
+        call_algorithm(|py| {
+            let begun = instance.control_of(member.index(), &self.controls);
             let begun = Bound::new(py, begun).and_then(|control| {
-                let seated = control.clone().unbind();
-                self.together.seat(member.index(), Some(seated));
-                self.call(py, group, || author.new_flow(py, info, &control))
+                let kept = control.clone().unbind();
+                self.controls.replace(member.index(), Some(kept));
+                self.call(py, group, || instance.new_flow(py, info, &control))
             });
             if let Err(error) = begun {
                 let place = format!("a new flow, at {} µs", info.now_us);
-                Self::withdraw(group, member, author.raised(py, "new_flow", &error, &place));
+                Self::withdraw(
+                    group,
+                    member,
+                    instance.raised(py, "new_flow", &error, &place),
+                );
             }
         });
     }
 
     fn on_report(&mut self, member: Member, report: &plane::Report<'_>, group: &mut Group<'_>) {
-        let Ok(author) = &self.author else {
+        let Ok(instance) = &self.instance else {
             return;
         };
-        Python::attach(|py| {
-            let Some(control) = self.together.member(py, member.index()) else {
+        call_algorithm(|py| {
+            let Some(control) = self.controls.member(py, member.index()) else {
                 return;
             };
-            let Some((_, read)) = author.read(report) else {
+            let Some((_, read)) = instance.read(report) else {
                 return;
             };
             control.get().open(report.program());
             let called = self.call(py, group, || {
-                let called = author.on_report(py).call1((read, &control))?;
-                trouble::require_nothing("on_report", &called)
+                let called = instance.on_report(py).call1((read, &control))?;
+                errors::require_nothing("on_report", &called)
             });
             if let Err(error) = called {
                 Self::withdraw(
                     group,
                     member,
-                    author.refused(py, &error, report, read.get()),
+                    instance.refused(py, &error, report, read.get()),
                 );
             }
             read.get().close();
@@ -176,28 +181,28 @@ impl plane::Aggregate for Governing {
     }
 
     fn on_close(&mut self, member: Member, group: &mut Group<'_>) {
-        let Ok(author) = &self.author else {
+        let Ok(instance) = &self.instance else {
             return;
         };
-        Python::attach(|py| {
-            if let Some(left) = self.together.seat(member.index(), None) {
+        call_algorithm(|py| {
+            if let Some(left) = self.controls.replace(member.index(), None) {
                 left.get().abandon();
             }
-            let others = self.together.members(py);
-            let told = self.call(py, group, || author.on_leave(py, member.index(), others));
-            if let Err(error) = told {
-                author.unraisable(py, "on_leave", error);
+            let others = self.controls.members(py);
+            let result = self.call(py, group, || instance.on_leave(py, member.index(), others));
+            if let Err(error) = result {
+                instance.unraisable(py, "on_leave", error);
             }
             if group.is_empty() {
-                author.on_close(py);
+                instance.on_close(py);
             }
         });
     }
 }
 
-impl Drop for Governing {
+impl Drop for PythonAggregate {
     fn drop(&mut self) {
         // Controls have what they have in common, which has them.
-        locked(&self.together.seats).clear();
+        locked(&self.controls.by_member).clear();
     }
 }

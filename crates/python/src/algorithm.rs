@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use fairwater_algorithms::Choice;
-use fairwater_cli::Unknown;
+use fairwater_hosting::ResolveError;
 use fairwater_lang::{Program, Scope};
 use fairwater_plane::{
     self as plane, Aggregate, AlgorithmError, Ecn, Field, Key, ProgramId, Programs,
@@ -12,11 +12,12 @@ use fairwater_plane::{
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping, PyString, PyTuple, PyType};
 
-use crate::aggregate::{self, Governing, Together};
+use crate::aggregate::{self, GroupControls, PythonAggregate};
+use crate::command::call_algorithm;
 use crate::control::{Control, Target};
+use crate::errors::{self, ReportedErrors};
 use crate::flow_info::FlowInfo;
 use crate::report::{self, Layout, Report};
-use crate::trouble::{self, Told};
 
 /// A class with its parameters, looked at once: everything that can be known to be wrong before a
 /// flow begins was found.
@@ -29,7 +30,7 @@ struct Loaded {
     aggregate_by: Option<Py<PyAny>>,
     idle_restart: bool,
     ecn: Ecn,
-    told: Told,
+    errors: ReportedErrors,
 }
 
 struct ReportClass {
@@ -45,7 +46,7 @@ struct ReportClass {
 pub(crate) fn choice(
     class: &Bound<'_, PyAny>,
     parameters: &Bound<'_, PyDict>,
-) -> Result<Choice, Unknown> {
+) -> Result<Choice, ResolveError> {
     let loaded = Arc::new(load(class, parameters)?);
     let name = loaded.name.clone();
     Ok(Choice::new(&name, move |programs| {
@@ -53,12 +54,12 @@ pub(crate) fn choice(
     }))
 }
 
-fn load(class: &Bound<'_, PyAny>, parameters: &Bound<'_, PyDict>) -> Result<Loaded, Unknown> {
+fn load(class: &Bound<'_, PyAny>, parameters: &Bound<'_, PyDict>) -> Result<Loaded, ResolveError> {
     let py = class.py();
-    let one = |fault: String| Unknown {
-        faults: vec![fault],
+    let one = |fault: String| ResolveError {
+        messages: vec![fault],
     };
-    let raised = |error: PyErr| one(trouble::traceback(py, &error));
+    let raised = |error: PyErr| one(errors::traceback(py, &error));
     let called: String = class
         .getattr("__name__")
         .and_then(|name| name.extract())
@@ -77,7 +78,7 @@ fn load(class: &Bound<'_, PyAny>, parameters: &Bound<'_, PyDict>) -> Result<Load
         }
     }
     let on_report = instance.getattr_opt("on_report").map_err(raised)?;
-    if !on_report.is_some_and(|method| method.is_callable()) {
+    if !on_report.is_some_and(|method| method.is_callable() && !is_inherited(&method)) {
         faults.push(format!("{called} has no method on_report(report, control)"));
     }
     let aggregate_by = instance.getattr_opt("aggregate_by").map_err(raised)?;
@@ -91,7 +92,7 @@ fn load(class: &Bound<'_, PyAny>, parameters: &Bound<'_, PyDict>) -> Result<Load
         ));
     }
     if !faults.is_empty() {
-        return Err(Unknown { faults });
+        return Err(ResolveError { messages: faults });
     }
     let programs = programs.into_iter().map(|(name, program)| {
         let layout = Layout::of(&name, &program);
@@ -123,8 +124,20 @@ fn load(class: &Bound<'_, PyAny>, parameters: &Bound<'_, PyDict>) -> Result<Load
         } else {
             Ecn::AsConfigured
         },
-        told: Told::default(),
+        errors: ReportedErrors::default(),
     })
+}
+
+/// Whether `on_report` is that of `fairwater.Algorithm`, which only raises.
+fn is_inherited(on_report: &Bound<'_, PyAny>) -> bool {
+    let base = || {
+        let module = on_report.py().import("fairwater._algorithm")?;
+        module.getattr("Algorithm")?.getattr("on_report")
+    };
+    match (on_report.getattr("__func__"), base()) {
+        (Ok(function), Ok(base)) => function.is(&base),
+        _ => false,
+    }
 }
 
 /// The programs by name, in their order: one text is named for its class.
@@ -205,20 +218,20 @@ impl Hosted {
         })
     }
 
-    fn author(&self, py: Python<'_>) -> PyResult<Author> {
+    fn instantiate(&self, py: Python<'_>) -> PyResult<AlgorithmInstance> {
         let loaded = &self.loaded;
-        let instance = loaded
+        let object = loaded
             .class
             .bind(py)
             .call((), Some(loaded.parameters.bind(py)))?;
         let mut reports = Vec::new();
         for (_, _, report) in &loaded.programs {
-            let object = report.class.bind(py).call1((&report.layout,))?;
-            reports.push(object.cast_into::<Report>()?.unbind());
+            let report = report.class.bind(py).call1((&report.layout,))?;
+            reports.push(report.cast_into::<Report>()?.unbind());
         }
-        Ok(Author {
-            on_report: instance.getattr("on_report")?.unbind(),
-            instance: instance.unbind(),
+        Ok(AlgorithmInstance {
+            on_report: object.getattr("on_report")?.unbind(),
+            object: object.unbind(),
             reports,
             shared: Arc::clone(&self.shared),
             targets: Arc::clone(&self.targets),
@@ -231,24 +244,24 @@ impl Hosted {
         py: Python<'_>,
         info: &plane::FlowInfo,
         control: &mut plane::Control<'_>,
-    ) -> PyResult<Governed> {
-        let author = self.author(py)?;
-        let wishes = Bound::new(py, Control::new(Arc::clone(&self.targets)))?;
+    ) -> PyResult<PythonFlow> {
+        let instance = self.instantiate(py)?;
+        let py_control = Bound::new(py, Control::new(Arc::clone(&self.targets)))?;
         let mut arguments = Vec::new();
-        for report in &author.reports {
-            arguments.push((report, &wishes).into_pyobject(py)?.unbind());
+        for report in &instance.reports {
+            arguments.push((report, &py_control).into_pyobject(py)?.unbind());
         }
-        wishes.get().open(control.running());
-        match author.new_flow(py, info, &wishes) {
-            Ok(()) => wishes.get().close(control),
+        py_control.get().open(control.running());
+        match instance.new_flow(py, info, &py_control) {
+            Ok(()) => py_control.get().close(control),
             Err(error) => {
-                wishes.get().abandon();
+                py_control.get().abandon();
                 return Err(error);
             }
         }
-        Ok(Governed {
-            author,
-            control: wishes.unbind(),
+        Ok(PythonFlow {
+            instance,
+            control: py_control.unbind(),
             arguments,
             raised: false,
         })
@@ -265,12 +278,12 @@ impl plane::Algorithm for Hosted {
         info: &plane::FlowInfo,
         control: &mut plane::Control<'_>,
     ) -> Box<dyn plane::Flow> {
-        Python::attach(|py| match self.begin(py, info, control) {
+        call_algorithm(|py| match self.begin(py, info, control) {
             Ok(flow) => Box::new(flow) as Box<dyn plane::Flow>,
             Err(error) => {
                 let place = format!("a new flow, at {} µs", info.now_us);
-                control.withdraw(self.loaded.told.raised(py, "new_flow", &error, &place));
-                Box::new(Nobody)
+                control.withdraw(self.loaded.errors.raised(py, "new_flow", &error, &place));
+                Box::new(WithdrawnFlow)
             }
         })
     }
@@ -278,14 +291,14 @@ impl plane::Algorithm for Hosted {
     /// A key function that raises is heard of once, and its flow runs alone.
     fn aggregate_by(&self, info: &plane::FlowInfo) -> Option<Key> {
         let aggregate_by = self.loaded.aggregate_by.as_ref()?;
-        Python::attach(|py| {
+        call_algorithm(|py| {
             let aggregate_by = aggregate_by.bind(py);
             let value = aggregate_by.call1((FlowInfo::from(info),));
             match value.and_then(|value| aggregate::key(&value)) {
                 Ok(key) => key,
                 Err(error) => {
-                    let told = &self.loaded.told;
-                    told.unraisable(py, "aggregate_by", error, aggregate_by);
+                    let reported = &self.loaded.errors;
+                    reported.unraisable(py, "aggregate_by", error, aggregate_by);
                     None
                 }
             }
@@ -293,15 +306,15 @@ impl plane::Algorithm for Hosted {
     }
 
     fn new_aggregate(&self, _: &Key, info: &plane::FlowInfo) -> Option<Box<dyn Aggregate>> {
-        let author = Python::attach(|py| {
-            self.author(py).map_err(|error| {
+        let instance = call_algorithm(|py| {
+            self.instantiate(py).map_err(|error| {
                 let place = format!("a new aggregate, at {} µs", info.now_us);
                 self.loaded
-                    .told
+                    .errors
                     .raised(py, "the constructor", &error, &place)
             })
         });
-        Some(Box::new(Governing::new(author)))
+        Some(Box::new(PythonAggregate::new(instance)))
     }
 
     fn idle_restart(&self) -> bool {
@@ -314,15 +327,15 @@ impl plane::Algorithm for Hosted {
 }
 
 /// The flow of an algorithm that failed to begin it; it is withdrawn.
-struct Nobody;
+struct WithdrawnFlow;
 
-impl plane::Flow for Nobody {
+impl plane::Flow for WithdrawnFlow {
     fn on_report(&mut self, _: &plane::Report<'_>, _: &mut plane::Control<'_>) {}
 }
 
 /// An instance of the class.
-pub(crate) struct Author {
-    instance: Py<PyAny>,
+pub(crate) struct AlgorithmInstance {
+    object: Py<PyAny>,
     on_report: Py<PyAny>,
     /// By program, its report object.
     reports: Vec<Py<Report>>,
@@ -331,8 +344,8 @@ pub(crate) struct Author {
     loaded: Arc<Loaded>,
 }
 
-impl Author {
-    pub(crate) fn control_of(&self, member: usize, group: &Arc<Together>) -> Control {
+impl AlgorithmInstance {
+    pub(crate) fn control_of(&self, member: usize, group: &Arc<GroupControls>) -> Control {
         Control::of_member(Arc::clone(&self.targets), member, Arc::clone(group))
     }
 
@@ -342,10 +355,10 @@ impl Author {
         info: &plane::FlowInfo,
         control: &Bound<'_, Control>,
     ) -> PyResult<()> {
-        match self.instance.bind(py).getattr_opt("new_flow")? {
+        match self.object.bind(py).getattr_opt("new_flow")? {
             Some(new_flow) => {
                 let made = new_flow.call1((FlowInfo::from(info), control))?;
-                trouble::require_nothing("new_flow", &made)
+                errors::require_nothing("new_flow", &made)
             }
             None => Ok(()),
         }
@@ -377,13 +390,13 @@ impl Author {
             "a report of program `{}` at {} µs: {}",
             read.program(),
             report.time_us(),
-            read.told()
+            read.summary()
         );
         self.raised(py, "on_report", error, &place)
     }
 
     pub(crate) fn raised(&self, py: Python<'_>, call: &str, error: &PyErr, place: &str) -> String {
-        self.loaded.told.raised(py, call, error, place)
+        self.loaded.errors.raised(py, call, error, place)
     }
 
     /// Tells that a member left, and who are left.
@@ -393,17 +406,17 @@ impl Author {
         member: usize,
         others: Vec<Py<Control>>,
     ) -> PyResult<()> {
-        match self.instance.bind(py).getattr_opt("on_leave")? {
+        match self.object.bind(py).getattr_opt("on_leave")? {
             Some(on_leave) => {
-                let told = on_leave.call1((member, others))?;
-                trouble::require_nothing("on_leave", &told)
+                let result = on_leave.call1((member, others))?;
+                errors::require_nothing("on_leave", &result)
             }
             None => Ok(()),
         }
     }
 
     pub(crate) fn on_close(&self, py: Python<'_>) {
-        let closed = match self.instance.bind(py).getattr_opt("on_close") {
+        let closed = match self.object.bind(py).getattr_opt("on_close") {
             Ok(Some(on_close)) => on_close.call0().map(|_| ()),
             Ok(None) => Ok(()),
             Err(error) => Err(error),
@@ -413,37 +426,40 @@ impl Author {
         }
     }
 
-    /// Nobody is left to be told of what was raised but the author.
+    /// Shows what was raised where no flow is given up for it.
     pub(crate) fn unraisable(&self, py: Python<'_>, call: &str, error: PyErr) {
-        let instance = self.instance.bind(py);
-        self.loaded.told.unraisable(py, call, error, instance);
+        let object = self.object.bind(py);
+        self.loaded.errors.unraisable(py, call, error, object);
     }
 }
 
 /// A flow that is alone.
-struct Governed {
-    author: Author,
+struct PythonFlow {
+    instance: AlgorithmInstance,
     control: Py<Control>,
     /// By program, the arguments of `on_report`.
     arguments: Vec<Py<PyTuple>>,
     raised: bool,
 }
 
-impl plane::Flow for Governed {
+impl plane::Flow for PythonFlow {
     fn on_report(&mut self, report: &plane::Report<'_>, control: &mut plane::Control<'_>) {
-        Python::attach(|py| {
-            let Some((at, object)) = self.author.read(report) else {
+        call_algorithm(|py| {
+            let Some((at, object)) = self.instance.read(report) else {
                 return;
             };
-            let (read, wishes) = (object.get(), self.control.get());
-            wishes.open(report.program());
-            let called = self.author.on_report(py).call1(self.arguments[at].bind(py));
-            match called.and_then(|result| trouble::require_nothing("on_report", &result)) {
-                Ok(()) => wishes.close(control),
+            let (read, py_control) = (object.get(), self.control.get());
+            py_control.open(report.program());
+            let called = self
+                .instance
+                .on_report(py)
+                .call1(self.arguments[at].bind(py));
+            match called.and_then(|result| errors::require_nothing("on_report", &result)) {
+                Ok(()) => py_control.close(control),
                 Err(error) => {
                     self.raised = true;
-                    wishes.abandon();
-                    control.withdraw(self.author.refused(py, &error, report, read));
+                    py_control.abandon();
+                    control.withdraw(self.instance.refused(py, &error, report, read));
                 }
             }
             read.close();
@@ -452,7 +468,7 @@ impl plane::Flow for Governed {
 
     fn on_close(&mut self) {
         if !self.raised {
-            Python::attach(|py| self.author.on_close(py));
+            call_algorithm(|py| self.instance.on_close(py));
         }
     }
 }

@@ -4,7 +4,7 @@ use std::process;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use fairwater_cli::{AttachError, Attached, plane_of};
+use fairwater_hosting::{AttachError, AttachedPlane, plane_of};
 use fairwater_linux::{LinuxError, Options, SIGNALS};
 use pyo3::exceptions::{PyOSError, PyPermissionError, PyValueError};
 use pyo3::prelude::*;
@@ -16,13 +16,13 @@ use crate::{algorithm, command};
 #[pyclass(frozen, module = "fairwater")]
 pub(crate) struct Attachment {
     names: Vec<String>,
-    attached: Mutex<Option<Attached>>,
+    attached: Mutex<Option<AttachedPlane>>,
     /// The process that attached. A fork of it has this object, but not the plane's thread.
     process: u32,
 }
 
 impl Attachment {
-    fn take(&self) -> Option<Attached> {
+    fn take(&self) -> Option<AttachedPlane> {
         let attached = self
             .attached
             .lock()
@@ -48,8 +48,8 @@ impl Attachment {
         silent_after_s: f64,
         max_flows: u32,
     ) -> PyResult<Self> {
-        let choice = algorithm::choice(class, parameters)
-            .map_err(|unknown| command::refusal(py, unknown))?;
+        let choice =
+            algorithm::choice(class, parameters).map_err(|error| command::refusal(py, error))?;
         let plane = plane_of("linux", SIGNALS, [(choice.name(), &choice)])
             .map_err(|error| PyValueError::new_err(error.to_string()))?;
         let options = Options {
@@ -59,7 +59,7 @@ impl Attachment {
             ..Options::default()
         };
         let attached = py
-            .detach(|| Attached::start(plane, options))
+            .detach(|| AttachedPlane::start(plane, options))
             .map_err(refusal)?;
         Ok(Self {
             names: attached.names().to_vec(),
@@ -76,13 +76,16 @@ impl Attachment {
     fn notices(&self) -> Vec<String> {
         let attached = self.attached.lock();
         let attached = attached.unwrap_or_else(PoisonError::into_inner);
-        attached.as_ref().map(Attached::notices).unwrap_or_default()
+        attached
+            .as_ref()
+            .map(AttachedPlane::notices)
+            .unwrap_or_default()
     }
 
     fn detach(&self, py: Python<'_>) -> Vec<String> {
         let attached = self.take();
         // The plane's thread may be waiting for the interpreter.
-        py.detach(|| attached.map(Attached::finish).unwrap_or_default())
+        py.detach(|| attached.map(AttachedPlane::finish).unwrap_or_default())
     }
 }
 

@@ -1,18 +1,17 @@
 //! What an algorithm in Python does to a flow.
 //!
 //! Calls are checked at once, so that a mistake raises on the line that makes it, and kept until
-//! the author's function returns; then the plane carries them out together.
+//! the instance's function returns; then the plane carries them out together.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use fairwater_lang::{MAX_RATE, Type};
+use fairwater_lang::{MAX_RATE, Type, did_you_mean};
 use fairwater_plane::{self as plane, ProgramId, Var};
 use pyo3::exceptions::{PyAttributeError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat};
 
-use crate::aggregate::Together;
-use crate::nearest::did_you_mean;
+use crate::aggregate::GroupControls;
 
 /// A program as control knows it.
 pub(crate) struct Target {
@@ -21,7 +20,7 @@ pub(crate) struct Target {
     pub(crate) variables: Vec<(String, Var, Type)>,
 }
 
-enum Wish {
+enum PendingCommand {
     Cwnd(u64),
     Rate(u64),
     Switch(ProgramId),
@@ -36,7 +35,7 @@ pub(crate) struct Control {
     targets: Arc<[Target]>,
     state: Mutex<State>,
     /// The aggregate that the flow is in, and which of its members it is.
-    seat: Option<(usize, Arc<Together>)>,
+    membership: Option<(usize, Arc<GroupControls>)>,
 }
 
 struct State {
@@ -46,7 +45,7 @@ struct State {
     running: usize,
     /// The same, or what it was switched to in this call.
     switched: usize,
-    wishes: Vec<Wish>,
+    pending: Vec<PendingCommand>,
 }
 
 impl Control {
@@ -57,16 +56,20 @@ impl Control {
                 live: false,
                 running: 0,
                 switched: 0,
-                wishes: Vec::new(),
+                pending: Vec::new(),
             }),
-            seat: None,
+            membership: None,
         }
     }
 
     /// The control of a member of an aggregate, which begins with the first program.
-    pub(crate) fn of_member(targets: Arc<[Target]>, index: usize, group: Arc<Together>) -> Self {
+    pub(crate) fn of_member(
+        targets: Arc<[Target]>,
+        index: usize,
+        group: Arc<GroupControls>,
+    ) -> Self {
         let mut control = Self::new(targets);
-        control.seat = Some((index, group));
+        control.membership = Some((index, group));
         control.state().live = true;
         control
     }
@@ -82,7 +85,7 @@ impl Control {
         state.live = true;
         state.running = at.unwrap_or(0);
         state.switched = state.running;
-        state.wishes.clear();
+        state.pending.clear();
     }
 
     /// Ends the call, and carries out what was asked for in it.
@@ -95,13 +98,13 @@ impl Control {
     pub(crate) fn carry_out(&self, control: &mut plane::Control<'_>) {
         let mut state = self.state();
         state.running = state.switched;
-        for wish in state.wishes.drain(..) {
-            match wish {
-                Wish::Cwnd(bytes) => control.set_cwnd(bytes),
-                Wish::Rate(bytes_per_s) => control.set_rate(bytes_per_s),
-                Wish::Switch(program) => control.switch(program),
-                Wish::Update(variable, value) => control.update(variable, value),
-                Wish::Withdraw(reason) => control.withdraw(reason),
+        for command in state.pending.drain(..) {
+            match command {
+                PendingCommand::Cwnd(bytes) => control.set_cwnd(bytes),
+                PendingCommand::Rate(bytes_per_s) => control.set_rate(bytes_per_s),
+                PendingCommand::Switch(program) => control.switch(program),
+                PendingCommand::Update(variable, value) => control.update(variable, value),
+                PendingCommand::Withdraw(reason) => control.withdraw(reason),
             }
         }
     }
@@ -116,13 +119,13 @@ impl Control {
     pub(crate) fn forget(&self) {
         let mut state = self.state();
         state.switched = state.running;
-        state.wishes.clear();
+        state.pending.clear();
     }
 
     fn live(&self) -> PyResult<MutexGuard<'_, State>> {
         let state = self.state();
         let called = self
-            .seat
+            .membership
             .as_ref()
             .is_none_or(|(_, group)| group.is_called());
         if state.live && called {
@@ -134,12 +137,12 @@ impl Control {
         }
     }
 
-    fn wish(&self, wish: Wish) -> PyResult<()> {
+    fn push(&self, command: PendingCommand) -> PyResult<()> {
         let mut state = self.live()?;
-        if let (Some((index, group)), true) = (&self.seat, state.wishes.is_empty()) {
+        if let (Some((index, group)), true) = (&self.membership, state.pending.is_empty()) {
             group.touch(*index);
         }
-        state.wishes.push(wish);
+        state.pending.push(command);
         Ok(())
     }
 
@@ -169,7 +172,7 @@ impl Control {
                     }
                 },
             };
-            self.wish(Wish::Update(*variable, value))?;
+            self.push(PendingCommand::Update(*variable, value))?;
         }
         Ok(())
     }
@@ -178,11 +181,16 @@ impl Control {
 #[pymethods]
 impl Control {
     fn set_cwnd(&self, bytes: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.wish(Wish::Cwnd(whole("cwnd", bytes, 1, u64::MAX)?))
+        self.push(PendingCommand::Cwnd(whole("cwnd", bytes, 1, u64::MAX)?))
     }
 
     fn set_rate(&self, bytes_per_s: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.wish(Wish::Rate(whole("rate", bytes_per_s, 0, MAX_RATE)?))
+        self.push(PendingCommand::Rate(whole(
+            "rate",
+            bytes_per_s,
+            0,
+            MAX_RATE,
+        )?))
     }
 
     #[pyo3(signature = (**values))]
@@ -200,13 +208,13 @@ impl Control {
                 "there is no program `{program}`{hint}"
             )));
         };
-        self.wish(Wish::Switch(self.targets[at].id))?;
+        self.push(PendingCommand::Switch(self.targets[at].id))?;
         self.state().switched = at;
         self.set(values)
     }
 
     fn withdraw(&self, reason: String) -> PyResult<()> {
-        self.wish(Wish::Withdraw(reason))
+        self.push(PendingCommand::Withdraw(reason))
     }
 
     #[getter]
@@ -217,13 +225,13 @@ impl Control {
 
     #[getter]
     fn member(&self) -> usize {
-        self.seat.as_ref().map_or(0, |(index, _)| *index)
+        self.membership.as_ref().map_or(0, |(index, _)| *index)
     }
 
     #[getter]
     fn group(slf: &Bound<'_, Self>) -> PyResult<Vec<Py<Self>>> {
         drop(slf.get().live()?);
-        Ok(match &slf.get().seat {
+        Ok(match &slf.get().membership {
             Some((_, group)) => group.members(slf.py()),
             None => vec![slf.clone().unbind()],
         })

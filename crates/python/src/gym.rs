@@ -6,8 +6,8 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use fairwater_gym::{
-    Environment, FEATURES, FIELDS, Fleet, FleetError, OBSERVATION, PROGRAM, Path, Range, Reading,
-    Reported, Settings, Steering, Steps,
+    Environment, FEATURES, FIELDS, Fleet, FleetError, OBSERVATION, PROGRAM, Path, PolicyAdapter,
+    Range, Reported, Settings, StepMetrics, Steps,
 };
 use numpy::{PyArray1, PyReadonlyArray1, PyReadwriteArray1, PyReadwriteArray2};
 use pyo3::exceptions::PyValueError;
@@ -24,7 +24,7 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("GYM_FEATURES", features)?;
     module.add_class::<GymEnvironment>()?;
     module.add_class::<GymFleet>()?;
-    module.add_class::<GymSteering>()
+    module.add_class::<GymPolicyAdapter>()
 }
 
 /// Settings as Python has them; what is not there is the default.
@@ -100,7 +100,7 @@ impl GymEnvironment {
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let values = {
             let environment = self.environment();
-            numbers(environment.path(), environment.reading())
+            numbers(environment.path(), environment.metrics())
         };
         // The lock is free again: what Python allocates may let another thread run.
         let info = PyDict::new(py);
@@ -125,7 +125,7 @@ const INFO: [&str; 9] = [
 ];
 
 #[expect(clippy::cast_precision_loss, reason = "readings are rough")]
-fn numbers(path: Option<Path>, reading: Reading) -> [f64; INFO.len()] {
+fn numbers(path: Option<Path>, reading: StepMetrics) -> [f64; INFO.len()] {
     let path = path.unwrap_or(Path {
         rate_bps: 0,
         rtt_us: 0,
@@ -216,7 +216,7 @@ impl GymFleet {
                 expected,
             }));
         }
-        let found = fleet.paths().zip(fleet.readings());
+        let found = fleet.paths().zip(fleet.metrics());
         for ((path, reading), row) in found.zip(rows.chunks_exact_mut(INFO.len())) {
             row.copy_from_slice(&numbers(path, reading));
         }
@@ -225,20 +225,20 @@ impl GymFleet {
 }
 
 /// A flow as a policy sees it and steers it.
-#[pyclass(frozen, name = "Steering", module = "fairwater.gym")]
-struct GymSteering(Mutex<Steering>);
+#[pyclass(frozen, name = "PolicyAdapter", module = "fairwater.gym")]
+struct GymPolicyAdapter(Mutex<PolicyAdapter>);
 
-impl GymSteering {
-    fn steering(&self) -> MutexGuard<'_, Steering> {
+impl GymPolicyAdapter {
+    fn adapter(&self) -> MutexGuard<'_, PolicyAdapter> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[pymethods]
-impl GymSteering {
+impl GymPolicyAdapter {
     #[new]
     fn new(mss: u32) -> Self {
-        Self(Mutex::new(Steering::new(mss)))
+        Self(Mutex::new(PolicyAdapter::new(mss)))
     }
 
     fn observe<'py>(&self, report: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray1<f32>>> {
@@ -249,12 +249,12 @@ impl GymSteering {
         let time_us = report.getattr("time_us")?.extract()?;
         let cwnd = report.getattr("cwnd")?.extract()?;
         let report_of = Reported::new(time_us, cwnd, fields);
-        let observation: [f32; OBSERVATION] = self.steering().observe(&report_of);
+        let observation: [f32; OBSERVATION] = self.adapter().observe(&report_of);
         Ok(PyArray1::from_slice(report.py(), &observation))
     }
 
-    fn steer(&self, action: f32) -> u64 {
-        self.steering().steer(action)
+    fn apply(&self, action: f32) -> u64 {
+        self.adapter().apply(action)
     }
 }
 

@@ -8,15 +8,14 @@ mod algorithm;
 mod attach;
 mod command;
 mod control;
+mod errors;
 mod flow_info;
 mod gym;
-mod nearest;
 mod report;
 mod simulate;
 mod speed;
 mod sweep;
 mod tables;
-mod trouble;
 
 use pyo3::prelude::*;
 
@@ -34,6 +33,7 @@ fn _fairwater(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(command::command, module)?)?;
     module.add_function(wrap_pyfunction!(simulate::simulate, module)?)?;
     module.add_function(wrap_pyfunction!(speed::time_reports, module)?)?;
+    module.add_function(wrap_pyfunction!(command::on_fork_in_child, module)?)?;
     gym::add(module)?;
     Ok(())
 }

@@ -7,14 +7,12 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use fairwater_lang::{Program, Type};
+use fairwater_lang::{Program, Type, did_you_mean};
 use fairwater_plane as plane;
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::{PyAttributeError, PyKeyError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple, PyType};
-
-use crate::nearest::did_you_mean;
 
 /// The fields of one program's reports, in their order.
 #[pyclass(frozen, module = "fairwater")]
@@ -71,7 +69,7 @@ impl Report {
     }
 
     /// What was reported, for a message.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn summary(&self) -> String {
         let mut text = format!("cwnd {} bytes", self.cwnd.load(Relaxed));
         let layout = self.layout.get();
         for ((name, _), value) in layout.fields.iter().zip(&self.values) {
@@ -155,7 +153,11 @@ impl Report {
     fn __repr__(&self) -> String {
         if self.live.load(Relaxed) {
             let at = self.time_us.load(Relaxed);
-            format!("<report of {} at {at} µs: {}>", self.program(), self.told())
+            format!(
+                "<report of {} at {at} µs: {}>",
+                self.program(),
+                self.summary()
+            )
         } else {
             format!("<a former report of {}>", self.program())
         }

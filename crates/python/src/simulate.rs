@@ -1,35 +1,47 @@
 //! Scenarios in the simulator, for `fairwater.simulate`.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::num::NonZero;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use fairwater_algorithms::Choice;
-use fairwater_cli::{Beside, Unknown, plane_of};
-use fairwater_lab::findings::{Finding, tables};
-use fairwater_lab::scenario::{self, Point, Scenario, Surroundings, World};
+use fairwater_experiment::Backend;
+use fairwater_hosting::{FolderResolver, ResolveError, is_python_spec, plane_of};
+use fairwater_lab::points::{schedule, simulated};
 use fairwater_net::Time;
 use fairwater_plane::SignalSet;
+use fairwater_results::{PointResult, tables};
+use fairwater_scenario::{self as scenario, Point, Resolver, Scenario};
 use fairwater_sim::{Observer, SimulationError};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::tables::columns;
-use crate::{algorithm, command, trouble};
+use crate::{algorithm, command, errors};
 
 /// How often Python hears how far it is, and is asked whether Ctrl-C was pressed.
-const TELL_EVERY: Duration = Duration::from_millis(100);
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Tables by name, and notices with the index of their point.
-type Found<'py> = (Bound<'py, PyDict>, Vec<(usize, String)>);
+/// Tables by name, notices with the index of their point, and a sentence for each flow that ran
+/// without its algorithm because that failed.
+type SimulateReturn<'py> = (Bound<'py, PyDict>, Vec<(usize, String)>, Vec<String>);
+
+/// A sentence for each flow that ran without its algorithm because that failed.
+pub(crate) fn failures(results: &[PointResult]) -> Vec<String> {
+    let flows = results.iter().flat_map(|result| &result.flows);
+    flows
+        .filter_map(|flow| {
+            let fallback = flow.fallback.as_ref()?;
+            fallback.is_failure().then(|| fallback.sentence(&flow.name))
+        })
+        .collect()
+}
 
 /// Simulates each point of a scenario's grid.
 ///
@@ -47,7 +59,7 @@ pub(crate) fn simulate<'py>(
     seed: Option<u64>,
     jobs: Option<usize>,
     progress: Option<Py<PyAny>>,
-) -> PyResult<Found<'py>> {
+) -> PyResult<SimulateReturn<'py>> {
     let refuse = |message: String| PyValueError::new_err(message);
     let mut source = source;
     for setting in &settings {
@@ -56,20 +68,20 @@ pub(crate) fn simulate<'py>(
     if let Some(seed) = seed {
         source = scenario::set_seed(&source, seed).map_err(|error| refuse(error.to_string()))?;
     }
-    let around = Around {
-        files: Beside::folder(&folder),
+    let resolver = ScenarioResolver {
+        files: FolderResolver::new(&folder),
         folder: &folder,
         classes: algorithms,
     };
-    let scenario = Scenario::parse(name, &source, World::Sim, &around)
+    let scenario = Scenario::parse(name, &source, Backend::Sim, &resolver)
         .map_err(|refused| refuse(refused.render(false)))?;
     let mut choices = HashMap::new();
     let mut in_python = false;
     for text in scenario.algorithms() {
-        in_python |= around.is_python(&text);
-        let choice = around
+        in_python |= resolver.is_python(&text);
+        let choice = resolver
             .resolve(&text)
-            .map_err(|unknown| command::refusal(py, unknown))?;
+            .map_err(|error| command::refusal(py, error))?;
         choices.insert(text, choice);
     }
     // Algorithms in Python take turns on one interpreter: more threads would only wait for it.
@@ -84,47 +96,46 @@ pub(crate) fn simulate<'py>(
         stop: AtomicBool::new(false),
     };
     let jobs = jobs.unwrap_or(cores).min(scenario.len());
-    let findings = py.detach(|| match jobs {
-        0 | 1 => run.here(),
-        _ => run.apart(jobs),
+    let results = py.detach(|| match jobs {
+        0 | 1 => run.run_in_turn(),
+        _ => run.run_in_parallel(jobs),
     })?;
     let variables = scenario.variables();
     let found = PyDict::new(py);
-    for (file, table) in tables(&findings, &variables) {
+    for (file, table) in tables(&results, &variables) {
         let name = file.strip_suffix(".parquet").unwrap_or(file);
         found.set_item(name, columns(py, &table)?)?;
     }
-    let notices = findings.iter().flat_map(|finding| {
-        finding
+    let notices = results.iter().flat_map(|result| {
+        result
             .notices
             .iter()
-            .map(|text| (finding.point, text.clone()))
+            .map(|text| (result.point, text.clone()))
     });
-    Ok((found, notices.collect()))
+    Ok((found, notices.collect(), failures(&results)))
 }
 
 /// What a scenario refers to: files beside it, classes that were given by name, and what else the
 /// command knows.
-struct Around<'a> {
-    files: Beside,
+struct ScenarioResolver<'a> {
+    files: FolderResolver,
     folder: &'a Path,
     classes: HashMap<String, Py<PyAny>>,
 }
 
-impl Around<'_> {
+impl ScenarioResolver<'_> {
     fn given(&self, text: &str) -> Option<(&Py<PyAny>, String)> {
         let (name, settings) = text.split_once(':').unwrap_or((text, ""));
         Some((self.classes.get(name.trim())?, settings.to_owned()))
     }
 
     fn is_python(&self, text: &str) -> bool {
-        let file = text.split(':').next().unwrap_or_default();
-        self.given(text).is_some() || file.ends_with(".py")
+        self.given(text).is_some() || is_python_spec(text)
     }
 
-    fn resolve(&self, text: &str) -> Result<Choice, Unknown> {
+    fn resolve(&self, text: &str) -> Result<Choice, ResolveError> {
         let Some((class, settings)) = self.given(text) else {
-            return fairwater_cli::resolve(text, self.folder);
+            return fairwater_hosting::resolve(text, self.folder).map(|found| found.choice);
         };
         Python::attach(|py| {
             let class = class.bind(py);
@@ -134,7 +145,7 @@ impl Around<'_> {
     }
 }
 
-impl Surroundings for Around<'_> {
+impl Resolver for ScenarioResolver<'_> {
     fn read(&self, name: &str) -> Result<String, String> {
         self.files.read(name)
     }
@@ -142,7 +153,7 @@ impl Surroundings for Around<'_> {
     fn check_algorithm(&self, text: &str) -> Result<(), Vec<String>> {
         self.resolve(text)
             .map(|_| ())
-            .map_err(|unknown| unknown.faults)
+            .map_err(|error| error.messages)
     }
 }
 
@@ -155,106 +166,89 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// One point after another on this thread, where Ctrl-C can interrupt an algorithm.
-    fn here(&self) -> PyResult<Vec<Finding>> {
-        let mut findings = Vec::new();
+    fn run_in_turn(&self) -> PyResult<Vec<PointResult>> {
+        let mut results = Vec::new();
         let mut last = Instant::now();
         for index in 0..self.scenario.len() {
             let point = self.scenario.sampled_point(index);
-            let mut watcher = Watcher {
+            let mut observer = ProgressObserver {
                 run: self,
                 done: index as f64,
-                duration: point.config.duration,
+                duration: point.experiment.duration,
                 last,
                 failed: None,
             };
-            let found = self.one(&point, &mut watcher);
+            let result = self.simulate_point(&point, &mut observer);
             // Points that end soon do not look by themselves.
-            last = watcher.last;
-            if let Some(error) = watcher.failed {
+            last = observer.last;
+            if let Some(error) = observer.failed {
                 return Err(error);
             }
-            if trouble::was_interrupted() {
+            if errors::was_interrupted() {
                 return Err(PyKeyboardInterrupt::new_err(()));
             }
-            findings.extend(found?);
-            if last.elapsed() >= TELL_EVERY {
+            results.extend(result?);
+            if last.elapsed() >= PROGRESS_INTERVAL {
                 last = Instant::now();
-                self.tell(findings.len() as f64 / self.scenario.len() as f64)?;
+                self.report_progress(results.len() as f64 / self.scenario.len() as f64)?;
             }
         }
-        self.tell(1.0)?;
-        Ok(findings)
+        self.report_progress(1.0)?;
+        Ok(results)
     }
 
     /// Several points at once on threads of their own; this one listens to Python.
-    fn apart(&self, jobs: usize) -> PyResult<Vec<Finding>> {
+    fn run_in_parallel(&self, jobs: usize) -> PyResult<Vec<PointResult>> {
         let total = self.scenario.len();
-        let mut findings: Vec<Option<Finding>> = (0..total).map(|_| None).collect();
-        let queue: Mutex<VecDeque<usize>> = Mutex::new((0..total).collect());
-        let (tell, told) = mpsc::channel();
+        let mut results: Vec<Option<PointResult>> = (0..total).map(|_| None).collect();
         let mut failed = None;
-        thread::scope(|scope| {
-            for _ in 0..jobs {
-                let (queue, tell) = (&queue, tell.clone());
-                scope.spawn(move || self.work(queue, &tell));
+        let mut done = 0;
+        let mut last = Instant::now();
+        let simulate = |index| {
+            if self.stop.load(Relaxed) {
+                return None;
             }
-            drop(tell);
-            let mut done = 0;
-            let mut last = Instant::now();
-            loop {
-                // However fast points come, Python has its turn.
-                if last.elapsed() >= TELL_EVERY {
-                    last = Instant::now();
-                    if let Err(error) = self.tell(f64::from(done) / total as f64) {
-                        failed.get_or_insert(error);
-                        self.stop.store(true, Relaxed);
-                    }
+            let point = self.scenario.sampled_point(index);
+            self.simulate_point(&point, &mut StopObserver(&self.stop))
+                .transpose()
+        };
+        schedule(0..total, jobs, PROGRESS_INTERVAL, simulate, |result| {
+            match result {
+                Some(Ok(result)) => {
+                    done += 1;
+                    let at = result.point;
+                    results[at] = Some(result);
                 }
-                match told.recv_timeout(TELL_EVERY.saturating_sub(last.elapsed())) {
-                    Ok(Ok(finding)) => {
-                        done += 1;
-                        let at = finding.point;
-                        findings[at] = Some(finding);
-                    }
-                    Ok(Err(error)) => {
-                        failed.get_or_insert(error);
-                        self.stop.store(true, Relaxed);
-                    }
-                    Err(RecvTimeoutError::Timeout) => {}
-                    Err(RecvTimeoutError::Disconnected) => break,
+                Some(Err(error)) => {
+                    failed.get_or_insert(error);
+                }
+                None => {}
+            }
+            // However fast points come, Python has its turn.
+            if last.elapsed() >= PROGRESS_INTERVAL {
+                last = Instant::now();
+                if let Err(error) = self.report_progress(f64::from(done) / total as f64) {
+                    failed.get_or_insert(error);
                 }
             }
+            self.stop.fetch_or(failed.is_some(), Relaxed);
+            failed.is_none()
         });
         match failed {
             Some(error) => Err(error),
             None => {
-                self.tell(1.0)?;
-                Ok(findings.into_iter().flatten().collect())
-            }
-        }
-    }
-
-    fn work(&self, queue: &Mutex<VecDeque<usize>>, tell: &Sender<PyResult<Finding>>) {
-        while !self.stop.load(Relaxed) {
-            let next = queue
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .pop_front();
-            let Some(index) = next else { return };
-            match self.one(
-                &self.scenario.sampled_point(index),
-                &mut Stoppable(&self.stop),
-            ) {
-                // Nobody listens any more only when all is ending.
-                Ok(Some(finding)) => drop(tell.send(Ok(finding))),
-                Ok(None) => return,
-                Err(error) => drop(tell.send(Err(error))),
+                self.report_progress(1.0)?;
+                Ok(results.into_iter().flatten().collect())
             }
         }
     }
 
     /// Simulates a point; `None` when it was stopped.
-    fn one(&self, point: &Point, observer: &mut dyn Observer) -> PyResult<Option<Finding>> {
+    fn simulate_point(
+        &self,
+        point: &Point,
+        observer: &mut dyn Observer,
+    ) -> PyResult<Option<PointResult>> {
         let mut algorithms: Vec<(&str, &Choice)> = Vec::new();
         for group in &point.groups {
             if let scenario::Sender::Plane(text) = &group.sender
@@ -266,15 +260,15 @@ impl Run<'_> {
         }
         let plane = plane_of("sim", SignalSet::ALL, algorithms)
             .map_err(|error| PyValueError::new_err(error.to_string()))?;
-        match fairwater_sim::run(&point.config, plane, observer) {
-            Ok(outcome) => Ok(Some(Finding::of_simulation(point, &outcome))),
+        match fairwater_sim::run(&point.experiment, plane, observer) {
+            Ok(outcome) => Ok(Some(simulated(point, &outcome))),
             Err(SimulationError::Stopped) => Ok(None),
             Err(SimulationError::Config(error)) => Err(PyValueError::new_err(error.to_string())),
         }
     }
 
     /// Lets Python know, and know of Ctrl-C.
-    fn tell(&self, share: f64) -> PyResult<()> {
+    fn report_progress(&self, share: f64) -> PyResult<()> {
         Python::attach(|py| {
             py.check_signals()?;
             if let Some(progress) = &self.progress {
@@ -286,9 +280,9 @@ impl Run<'_> {
 }
 
 /// Ends a simulation when another point failed.
-struct Stoppable<'a>(&'a AtomicBool);
+struct StopObserver<'a>(&'a AtomicBool);
 
-impl Observer for Stoppable<'_> {
+impl Observer for StopObserver<'_> {
     fn progress(&mut self, _: Time) -> ControlFlow<()> {
         match self.0.load(Relaxed) {
             true => ControlFlow::Break(()),
@@ -298,7 +292,7 @@ impl Observer for Stoppable<'_> {
 }
 
 /// Ends a simulation when Python says so.
-struct Watcher<'a> {
+struct ProgressObserver<'a> {
     run: &'a Run<'a>,
     /// Points done before.
     done: f64,
@@ -307,15 +301,15 @@ struct Watcher<'a> {
     failed: Option<PyErr>,
 }
 
-impl Observer for Watcher<'_> {
+impl Observer for ProgressObserver<'_> {
     fn progress(&mut self, now: Time) -> ControlFlow<()> {
-        if trouble::was_interrupted() {
+        if errors::was_interrupted() {
             self.failed = Some(PyKeyboardInterrupt::new_err(()));
-        } else if self.last.elapsed() >= TELL_EVERY {
+        } else if self.last.elapsed() >= PROGRESS_INTERVAL {
             self.last = Instant::now();
             let part = now.since(Time::ZERO).as_secs_f64() / self.duration.as_secs_f64();
             let share = (self.done + part) / self.run.scenario.len() as f64;
-            self.failed = self.run.tell(share).err();
+            self.failed = self.run.report_progress(share).err();
         }
         match self.failed {
             Some(_) => ControlFlow::Break(()),

@@ -9,7 +9,7 @@ use pyo3::types::PyDict;
 
 use crate::algorithm;
 use crate::command::refusal;
-use crate::trouble;
+use crate::errors;
 
 /// Takes the commands of a flow and counts them.
 struct Counted(u64);
@@ -37,7 +37,7 @@ pub(crate) fn time_reports(
         .add(|programs| choice.build(programs))
         .map_err(|error| PyValueError::new_err(error.to_string()))?;
     let timed = py.detach(|| time(&mut plane, reports, flows.max(1)));
-    if trouble::was_interrupted() {
+    if errors::was_interrupted() {
         return Err(PyKeyboardInterrupt::new_err(()));
     }
     match plane.drain_notices().next() {

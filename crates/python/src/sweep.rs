@@ -5,16 +5,19 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use fairwater_algorithms::Choice;
-use fairwater_cli::{Beside, Unknown, plane_of, python_source, resolve};
-use fairwater_lab::findings::{Finding, Folder};
-use fairwater_lab::report;
-use fairwater_lab::scenario::{self, Point, Scenario, Surroundings, World};
+use fairwater_experiment::Backend;
+use fairwater_hosting::{FolderResolver, plane_of, python_source, resolve};
+use fairwater_lab::points::simulated;
 use fairwater_plane::SignalSet;
+use fairwater_results::{Folder, PointResult, report, write_whole};
+use fairwater_scenario::{self as scenario, Point, Resolver, Scenario};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 
-/// The world of `fairwater run --on sim`.
-const WORLD: World = World::Sim;
+use crate::simulate::failures;
+
+/// The back end of `fairwater run --on sim`.
+const BACKEND: Backend = Backend::Sim;
 
 /// A scenario's grid.
 #[pyclass(frozen, module = "fairwater._fairwater")]
@@ -43,12 +46,12 @@ impl Grid {
         if let Some(seed) = seed {
             source = scenario::set_seed(&source, seed).map_err(refused)?;
         }
-        let around = Around {
-            beside: Beside::folder(&folder),
+        let resolver = ScenarioResolver {
+            beside: FolderResolver::new(&folder),
             folder: &folder,
             files,
         };
-        let scenario = Scenario::parse(name, &source, WORLD, &around)
+        let scenario = Scenario::parse(name, &source, BACKEND, &resolver)
             .map_err(|diagnostics| PyValueError::new_err(diagnostics.render(false)))?;
         Ok(Self { scenario, folder })
     }
@@ -86,38 +89,38 @@ impl Grid {
         }
         py.detach(|| {
             let point = self.scenario.sampled_point(index);
-            let finding = self.found(&point)?;
-            serde_json::to_string(&finding).map_err(refused)
+            let result = self.simulate_point(&point)?;
+            serde_json::to_string(&result).map_err(refused)
         })
     }
 }
 
 impl Grid {
-    fn found(&self, point: &Point) -> PyResult<Finding> {
+    fn simulate_point(&self, point: &Point) -> PyResult<PointResult> {
         let mut choices: Vec<(String, Choice)> = Vec::new();
         for group in &point.groups {
             if let scenario::Sender::Plane(text) = &group.sender
                 && choices.iter().all(|(name, _)| name != text)
             {
-                let choice = resolve(text, &self.folder).map_err(refused)?;
+                let choice = resolve(text, &self.folder).map_err(refused)?.choice;
                 choices.push((text.clone(), choice));
             }
         }
         let named = choices.iter().map(|(name, choice)| (name.as_str(), choice));
         let plane = plane_of("sim", SignalSet::ALL, named).map_err(refused)?;
-        let outcome = fairwater_sim::run(&point.config, plane, &mut ()).map_err(refused)?;
-        Ok(Finding::of_simulation(point, &outcome))
+        let outcome = fairwater_sim::run(&point.experiment, plane, &mut ()).map_err(refused)?;
+        Ok(simulated(point, &outcome))
     }
 }
 
 /// What a scenario refers to.
-struct Around<'a> {
-    beside: Beside,
+struct ScenarioResolver<'a> {
+    beside: FolderResolver,
     folder: &'a Path,
     files: Option<BTreeMap<String, String>>,
 }
 
-impl Surroundings for Around<'_> {
+impl Resolver for ScenarioResolver<'_> {
     fn read(&self, name: &str) -> Result<String, String> {
         match &self.files {
             Some(files) => files
@@ -131,7 +134,7 @@ impl Surroundings for Around<'_> {
     fn check_algorithm(&self, text: &str) -> Result<(), Vec<String>> {
         resolve(text, self.folder)
             .map(|_| ())
-            .map_err(|Unknown { faults }| faults)
+            .map_err(|error| error.messages)
     }
 }
 
@@ -148,12 +151,12 @@ impl ResultsFolder {
     #[new]
     fn new(path: PathBuf, grid: Py<Grid>, fresh: bool) -> PyResult<Self> {
         let scenario = &grid.get().scenario;
-        let alone = scenario.len() == 1 && Folder::points(&path) <= 1;
+        let alone = scenario.len() == 1 && Folder::count(&path) <= 1;
         let source = scenario.source();
         let mut files = scenario.files();
         files.extend(grid.get().scripts());
         let folder =
-            Folder::open(&path, WORLD.name(), source, files, fresh || alone).map_err(refused)?;
+            Folder::open(&path, BACKEND.name(), source, files, fresh || alone).map_err(refused)?;
         Ok(Self { grid, folder })
     }
 
@@ -167,31 +170,30 @@ impl ResultsFolder {
 
     /// Keeps what `Grid.simulate` found.
     fn keep(&self, found: &str) -> PyResult<()> {
-        let finding: Finding = serde_json::from_str(found).map_err(refused)?;
-        self.folder.keep(&finding).map_err(unwritten)
+        let result: PointResult = serde_json::from_str(found).map_err(refused)?;
+        self.folder.keep(&result).map_err(unwritten)
     }
 
     /// Writes tables, lines and the report page of all points.
-    fn finish(&self, py: Python<'_>, title: &str) -> PyResult<()> {
+    /// Returns a sentence for each flow that ran without its algorithm because that failed.
+    fn finish(&self, py: Python<'_>, title: &str) -> PyResult<Vec<String>> {
         py.detach(|| {
             let scenario = &self.grid.get().scenario;
-            let findings: Vec<Finding> = (0..scenario.len())
+            let points: Vec<PointResult> = (0..scenario.len())
                 .filter_map(|index| self.kept(index))
                 .collect();
             let variables = scenario.variables();
-            self.folder
-                .finish(&findings, &variables)
-                .map_err(unwritten)?;
+            self.folder.finish(&points, &variables).map_err(unwritten)?;
             let title = scenario.title().unwrap_or(title);
-            let page = report::findings(title, &findings, &variables, scenario.picture());
-            std::fs::write(self.folder.file("report.html"), page)?;
-            Ok(())
+            let page = report::points(title, &points, &variables, scenario.layout());
+            write_whole(&self.folder.file("report.html"), page.as_bytes())?;
+            Ok(failures(&points))
         })
     }
 }
 
 impl ResultsFolder {
-    fn kept(&self, index: usize) -> Option<Finding> {
+    fn kept(&self, index: usize) -> Option<PointResult> {
         let seeds = self.grid.get().scenario.seeds();
         self.folder.read(index, seeds[index % seeds.len()])
     }

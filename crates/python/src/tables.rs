@@ -1,6 +1,6 @@
 //! Tables for Python: numbers as bytes, which NumPy takes as they are.
 
-use fairwater_lab::findings::{Column, Table};
+use fairwater_results::{Column, Table};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 

@@ -10,6 +10,8 @@ import time
 import pytest
 from conftest import EXAMPLES, PROGRAM, ROOT, run, scenario
 
+import fairwater
+
 AIMD = f"{EXAMPLES / 'aimd.py'}:Aimd"
 
 
@@ -57,6 +59,36 @@ def test_what_is_wrong_with_it_is_bad_input(write):
     assert f"did you mean `{path}:Wrong`?" in ended.stderr
 
 
+def test_a_subclass_without_on_report_is_refused_before_it_runs(write, tmp_path):
+    text = f"import fairwater\nclass Bare(fairwater.Algorithm):\n    programs = '''{PROGRAM}'''\n"
+    path = write("bare.py", text)
+    for command in ("try", "attach"):
+        ended = run(command, f"{path}:Bare")
+        assert ended.returncode == 2, ended.stderr
+        assert "Bare has no method on_report(report, control)" in ended.stderr
+    with pytest.raises(ValueError, match="no method on_report"):
+        fairwater.simulate(
+            scenario("bare"),
+            algorithms={"bare": type("Bare", (fairwater.Algorithm,), {"programs": PROGRAM})},
+        )
+
+
+def test_sigterm_ends_a_simulation_of_one_that_spins(write):
+    text = f"class Spins:\n    programs = '''{PROGRAM}'''\n"
+    text += "    def on_report(self, report, control):\n"
+    text += "        print('spins', flush=True)\n        while True:\n            pass\n"
+    path = write("spins.py", text)
+    command = [sys.executable, "-m", "fairwater", "try", f"{path}:Spins", "--on", "sim", "--quiet"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "spins\n"
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(timeout=20) == 143
+        finally:
+            process.kill()
+
+
 def test_what_raises_is_shown_with_its_traceback(write, tmp_path):
     text = f"class Raises:\n    programs = '''{PROGRAM}'''\n"
     text += "    def on_report(self, report, control):\n        return 1 / 0\n"
@@ -64,10 +96,40 @@ def test_what_raises_is_shown_with_its_traceback(write, tmp_path):
     ended = run(
         "try", f"{path}:Raises", "--on", "sim", "--for", "2s", "--report", str(tmp_path / "r.html")
     )
-    assert ended.returncode == 0
+    assert ended.returncode == 4
     assert ended.stderr.count("Traceback (most recent call last)") == 1
     assert "return 1 / 0" in ended.stderr
     assert "in the plane: a report of program `raises`" in ended.stderr
+    # Told as its own nowhere.
+    why = "on_report raised ZeroDivisionError: division by zero"
+    assert f"{path}:Raises: the fallback (Reno) in its place for" in ended.stdout
+    assert why in ended.stdout
+    assert why in (tmp_path / "r.html").read_text()
+
+
+def test_json_and_a_scenario_say_that_an_algorithm_failed(write, tmp_path):
+    text = f"class Raises:\n    programs = '''{PROGRAM}'''\n    reports = 0\n"
+    text += "    def on_report(self, report, control):\n        self.reports += 1\n"
+    text += "        if self.reports == 20:\n            raise RuntimeError('at 20')\n"
+    path = write("raises.py", text)
+    command = ["try", f"{path}:Raises", "--on", "sim", "--for", "4s", "--json", "--quiet"]
+    ended = run(*command, "--report", str(tmp_path / "r.html"))
+    assert ended.returncode == 4
+    [result] = json.loads(ended.stdout)["runs"]
+    assert 0.5 < result["fallback"]["share"] < 1
+    assert result["fallback"]["cause"] == "failed"
+    assert result["fallback"]["reason"] == "on_report raised RuntimeError: at 20"
+    other = ', { algorithm = "reno" }'
+    path = write("two.toml", scenario("raises.py:Raises", duration="4s", more=other))
+    ended = run("run", str(path), "--json", "--quiet", "--out", str(tmp_path / "results"))
+    assert ended.returncode == 4
+    raised, reno = json.loads(ended.stdout)["flows"]
+    assert 0.5 < raised["fallback"]["share"] < 1
+    assert raised["fallback"]["reason"] == "on_report raised RuntimeError: at 20"
+    assert "fallback" not in reno
+    assert "RuntimeError: at 20" in (tmp_path / "results" / "report.html").read_text()
+    # What was kept says so again.
+    assert run("run", str(path), "--quiet", "--out", str(tmp_path / "results")).returncode == 4
 
 
 def test_serve_hosts_a_class_in_a_file(tmp_path):

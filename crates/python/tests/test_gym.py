@@ -16,7 +16,7 @@ from gymnasium.vector import AutoresetMode
 
 import fairwater
 import fairwater.gym
-from fairwater.gym import FEATURES, ID, PROGRAM, PathEnv, PathVectorEnv, Steering
+from fairwater.gym import FEATURES, ID, PROGRAM, PathEnv, PathVectorEnv, PolicyAdapter
 
 ROOT = Path(__file__).parents[3]
 
@@ -154,12 +154,12 @@ class Steered(fairwater.Algorithm):
     seen: list = []
 
     def new_flow(self, info, control):
-        self.steering = Steering(info.mss)
+        self.adapter = PolicyAdapter(info.mss)
 
     def on_report(self, report, control):
-        observation = self.steering.observe(report)
+        observation = self.adapter.observe(report)
         self.seen.append((report.elapsed, observation))
-        control.set_cwnd(self.steering.steer(steady(observation).item()))
+        control.set_cwnd(self.adapter.apply(steady(observation).item()))
 
 
 def test_an_algorithm_observes_what_the_environment_does():

@@ -1,6 +1,7 @@
 """Algorithms in Python on this machine's TCP: needs root and a kernel with BTF."""
 
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from conftest import EXAMPLES, PROGRAM, run
+from conftest import EXAMPLES, PROGRAM, run, scenario
 
 import fairwater
 
@@ -52,6 +53,11 @@ class Transfer:
         with contextlib.suppress(OSError):
             while got := self.receiver.recv(1 << 16):
                 self.received += len(got)
+
+    def congestion_control(self) -> str:
+        """What the sender has now."""
+        name = self.sender.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
+        return name.rstrip(b"\0").decode()
 
     def moves(self) -> bool:
         """Whether anything arrives from now on, within a few seconds."""
@@ -105,7 +111,9 @@ def eventually(holds, seconds: float = 20) -> bool:
 
 
 @contextlib.contextmanager
-def attached(*algorithms: str) -> Iterator[tuple[subprocess.Popen, list[str]]]:
+def attached(
+    *algorithms: str, signal_number: signal.Signals = signal.SIGINT
+) -> Iterator[tuple[subprocess.Popen, list[str]]]:
     """Run `fairwater attach`; yields the process, and the lines that it says."""
     command = [sys.executable, "-m", "fairwater", "attach", *algorithms]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
@@ -118,10 +126,11 @@ def attached(*algorithms: str) -> Iterator[tuple[subprocess.Popen, list[str]]]:
             assert ready, "".join(lines)
             yield process, lines
         finally:
-            process.send_signal(signal.SIGINT)
+            process.send_signal(signal_number)
             process.wait()
             listener.join()
-    assert process.returncode == 130, "".join(lines)
+    expected = 130 if signal_number == signal.SIGINT else 0
+    assert process.returncode == expected, "".join(lines)
 
 
 @pytest.mark.parametrize("algorithm", [Aimd, NewReno])
@@ -283,12 +292,70 @@ def test_one_that_blocks_loses_its_flows_for_as_long_and_no_others(write):
     assert silent[0].count("1 flows"), silent
 
 
+STUCK = f"""
+import os, signal, time
+import fairwater
+
+class Stuck(fairwater.Algorithm):
+    name = "py_stuck"
+    programs = '''{PROGRAM}'''
+
+    def on_report(self, report, control):
+        open(__file__ + ".called", "w").close()
+        HOW
+"""
+
+SLEEPS = "time.sleep(1000)"
+SPINS = "while True: pass"
+FORKS = "os.fork()"
+FORKS_A_DAEMON = "os.fork() or (os.setsid(), time.sleep(30))"
+FORKS_A_DAEMON_AND_BLOCKS = "os.fork() or os.setsid(); time.sleep(30)"
+
+
+def congestion_controls() -> list[str]:
+    return Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
+
+
+@pytest.mark.parametrize(
+    ("how", "is_killed"),
+    [
+        (SLEEPS, False),
+        (SPINS, False),
+        (FORKS, False),
+        (FORKS_A_DAEMON_AND_BLOCKS, False),
+        (FORKS_A_DAEMON, True),
+    ],
+)
+def test_sigterm_ends_an_algorithm_that_is_stuck(write, how, is_killed):
+    path = write("stuck.py", STUCK.replace("HOW", how))
+    with (
+        transfers_that_outlast() as begin,
+        attached(f"{path}:Stuck", signal_number=signal.SIGTERM) as (process, lines),
+    ):
+        [transfer] = begin("fw_py_stuck")
+        assert eventually(Path(f"{path}.called").exists)
+        assert transfer.moves()
+        if is_killed:
+            [worker] = children(process)
+            os.kill(worker, signal.SIGKILL)
+            assert eventually(lambda: any("the process of" in line for line in lines)), lines
+            assert eventually(lambda: "fw_py_stuck" not in congestion_controls())
+            assert transfer.moves()
+        asked = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=20) == 0
+        assert time.monotonic() - asked < 10
+        assert "fw_py_stuck" not in congestion_controls()
+        assert transfer.congestion_control() != "fw_py_stuck"
+        assert transfer.moves()
+
+
 def test_sigterm_ends_the_process_of_an_algorithm():
     aimd = f"{EXAMPLES / 'aimd.py'}:Aimd"
     with attached("reno", aimd) as (process, lines):
         [child] = children(process)
         os.kill(child, signal.SIGTERM)
-        assert eventually(lambda: any("The process of fw_aimd ended" in line for line in lines))
+        assert eventually(lambda: any("the process of fw_aimd ended" in line for line in lines))
         assert any("exit status: 0" in line for line in lines), lines
 
 
@@ -312,6 +379,51 @@ def test_one_that_is_killed_leaves_its_flows_to_reno_and_no_others(write):
         assert other.moves()
         [child] = children(process)
         os.kill(child, signal.SIGKILL)
-        assert eventually(lambda: any("The process of fw_aimd ended" in line for line in lines))
+        assert eventually(lambda: any("the process of fw_aimd ended" in line for line in lines))
         assert killed.moves()
         assert other.moves()
+
+
+FAILS = f"""
+import os, signal, time
+import fairwater
+
+class Fails(fairwater.Algorithm):
+    name = "py_fails"
+    programs = '''{PROGRAM}'''
+    reports = 0
+
+    def on_report(self, report, control):
+        self.reports += 1
+        if self.reports == 20:
+            HOW
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "cause", "reason"),
+    [
+        ("time.sleep(60)", "silent", "the algorithm blocked"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", "ended", "ended (signal: 9 (SIGKILL))"),
+        ("raise ValueError('at 20')", "failed", "on_report raised ValueError: at 20"),
+    ],
+)
+def test_a_run_whose_algorithm_died_is_not_reported_as_its_own(write, tmp_path, how, cause, reason):
+    path = write("fails.py", FAILS.replace("HOW", how))
+    common = ("--on", "linux", "--json", "--quiet")
+    link = ("--link", "12mbit 20ms 1bdp", "--for", "4s", "--tries", "1", "--bulk")
+    report = tmp_path / "r.html"
+    ended = run("try", f"{path}:Fails", *common, *link, "--report", str(report))
+    assert ended.returncode == 4, ended.stderr
+    [result] = json.loads(ended.stdout)["runs"]
+    assert 0.5 < result["fallback"]["share"] <= 1, result
+    assert result["fallback"]["cause"] == cause
+    assert reason in result["fallback"]["reason"]
+    assert "fell back" in report.read_text()
+    path = write("fails.toml", scenario("fails.py:Fails", duration="4s"))
+    ended = run("run", str(path), *common, "--out", str(tmp_path / "results"))
+    assert ended.returncode == 4, ended.stderr
+    [flow] = json.loads(ended.stdout)["flows"]
+    assert 0.5 < flow["fallback"]["share"] <= 1
+    assert flow["fallback"]["cause"] == cause
+    assert reason in flow["fallback"]["reason"]

@@ -233,3 +233,19 @@ def test_newreno_is_the_kernels_on_the_reproductions_fixed_link():
     results = fairwater.simulate(text + f"sweep = {{ sender = [{senders}] }}\n")
     ours, kernels = results.flows["throughput_bps"]
     assert ours > 0.97 * kernels
+
+
+def test_a_flow_that_fell_back_is_a_warning_and_in_the_table():
+    class Raises(fairwater.Algorithm):
+        programs = PROGRAM
+
+        def on_report(self, report, control):
+            raise RuntimeError("at once")
+
+    other = ', { algorithm = "reno" }'
+    text = scenario("raises", more=other)
+    with pytest.warns(fairwater.FallbackWarning, match="RuntimeError: at once") as warned:
+        results = fairwater.simulate(text, algorithms={"raises": Raises})
+    assert warned[0].filename == __file__
+    assert list(results.flows.fallback_share > 0.5) == [True, False]
+    assert list(results.flows.fallback_reason) == ["on_report raised RuntimeError: at once", ""]

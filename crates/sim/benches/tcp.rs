@@ -1,4 +1,4 @@
-//! What a segment costs the simulated TCP: sender, receiver and governor together, over a wire
+//! What a segment costs the simulated TCP: sender, receiver and controller together, over a wire
 //! that is a queue and no more.
 
 use std::collections::VecDeque;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use fairwater_net::Time;
-use fairwater_sim::native::NativeGovernor;
+use fairwater_sim::native::NativeController;
 use fairwater_sim::tcp::{Receiver, Segment, Sender};
 use fairwater_sim::{Native, TcpConfig};
 
@@ -26,7 +26,7 @@ fn transfer(native: Native, lost: u64) -> u64 {
     };
     let mut sender = Sender::new(&config, Time::ZERO);
     let mut receiver = Receiver::new(&config, Time::ZERO);
-    let mut governor = NativeGovernor::new(native, &config);
+    let mut controller = NativeController::new(native, &config);
     let mut data: VecDeque<(Time, Segment)> = VecDeque::new();
     let mut acks: VecDeque<(Time, Segment)> = VecDeque::new();
     sender.write(SEGMENTS * u64::from(config.mss));
@@ -63,7 +63,7 @@ fn transfer(native: Native, lost: u64) -> u64 {
             acks.push_back((now + delay, ack));
         }
         if let Some(invocation) = sender.poll_invocation() {
-            sender.set_controls(governor.on_invocation(&invocation));
+            sender.set_controls(controller.on_invocation(&invocation));
         }
     }
     sent

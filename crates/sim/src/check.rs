@@ -1,145 +1,177 @@
-//! What is wrong with a configuration: all of it at once.
+//! Finds all errors of a configuration at once.
 
 use std::time::Duration;
 
-use fairwater_net::Time;
+use fairwater_net::{Aggregation, Capacity, LinkConfig, QueueError, Time};
 use thiserror::Error;
 
+use crate::estimate::{Estimate, MAX_MEMORY_BYTES, MAX_TURNS, samples};
 use crate::routes::{Finder, takes_time};
 use crate::{
-    Config, EdgeId, FlowConfig, Governor, Native, NodeId, Path, SizeCdf, TcpConfig, Traffic,
+    Controller, EdgeId, Experiment, FlowConfig, MAX_RECEIVE_WINDOW, Native, NodeId, Path,
+    SizeError, TcpConfig, Traffic,
 };
 
-/// Why a simulation was not begun: everything that is wrong, in the order of the configuration.
+/// All errors of a configuration, in its order.
 #[derive(Debug, Clone, PartialEq, Error)]
-#[error("{}", .problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
-pub struct ConfigError {
-    /// What is wrong; never empty.
-    pub problems: Vec<ConfigProblem>,
+#[error("{}", .errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+pub struct ConfigErrors {
+    /// The errors; never empty.
+    pub errors: Vec<ConfigError>,
 }
 
-/// One thing that is wrong, and where.
+/// One error of a configuration, and where it is.
 #[derive(Debug, Clone, PartialEq, Error)]
-pub enum ConfigProblem {
-    /// It concerns no edge and no flow.
+pub enum ConfigError {
+    /// An error of the whole configuration.
     #[error("{0}")]
-    General(GeneralProblem),
-    /// It concerns an edge.
-    #[error("edge `{name}`: {problem}")]
+    General(GeneralError),
+    /// An error of an edge.
+    #[error("edge `{name}`: {error}")]
     Edge {
-        /// Its index in [`Config::edges`].
+        /// Index in [`Experiment::edges`].
         edge: EdgeId,
         /// Its name.
         name: String,
         /// What is wrong.
-        problem: EdgeProblem,
+        error: EdgeError,
     },
-    /// It concerns a flow.
-    #[error("flow `{name}`: {problem}")]
+    /// An error of a flow.
+    #[error("flow `{name}`: {error}")]
     Flow {
-        /// Its index in [`Config::flows`].
+        /// Index in [`Experiment::flows`].
         flow: usize,
         /// Its name.
         name: String,
         /// What is wrong.
-        problem: FlowProblem,
+        error: FlowError,
     },
 }
 
-/// Wrong with the whole.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum GeneralProblem {
-    /// There is nothing to simulate.
+/// An error of the whole configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Error)]
+pub enum GeneralError {
+    /// The duration is zero.
     #[error("the duration is 0")]
     NoDuration,
-    /// Time is kept in 64 bits of nanoseconds.
+    /// The duration does not fit: time is 64 bits of nanoseconds.
     #[error("the duration is longer than 292 years")]
     EndlessDuration,
-    /// Too many to number.
+    /// Too many flows to number.
     #[error("there are {0} flows: {max} is the most", max = MAX_FLOWS)]
     TooManyFlows(usize),
-    /// Too many to find ways between.
+    /// Too many nodes to find paths between.
     #[error("there are {0} nodes: {max} is the most", max = MAX_NODES)]
     TooManyNodes(u32),
-    /// Nothing would be counted.
+    /// Measuring begins after the end.
     #[error("measuring begins at {0:?}, when the simulation has ended")]
     MeasuresNothing(Duration),
-    /// Samples without end.
+    /// The interval of samples is zero.
     #[error("the interval of samples is 0")]
     NoInterval,
-    /// More than memory holds.
+    /// More samples than memory holds.
     #[error("there would be {0} samples of flows and edges: {max} is the most", max = MAX_SAMPLES)]
     TooManySamples(u128),
-    /// There is no such node.
+    /// Applications that would keep the simulator busy for hours.
+    #[error(
+        "applications would take about {turns:.0e} turns (phases of on/off traffic, requests, \
+         writes): {max:.0e} is the most",
+        max = MAX_TURNS
+    )]
+    TooManyTurns {
+        /// Estimated turns.
+        turns: f64,
+    },
+    /// More flows, hosts, requests or samples than memory holds.
+    #[error(
+        "the simulation would take about {:.1} GB of memory: {:.0} GB is the most; use fewer flows, \
+         hosts, requests or samples, or less load than the links carry",
+        bytes / 1e9,
+        MAX_MEMORY_BYTES / 1e9
+    )]
+    TooMuchMemory {
+        /// Estimated bytes.
+        bytes: f64,
+    },
+    /// The node does not exist.
     #[error("the capture is at node {}, which does not exist", .0.0)]
     CaptureNowhere(NodeId),
-    /// There is no such edge.
+    /// The edge does not exist.
     #[error("edge {} is watched, which does not exist", .0.0)]
     WatchesNothing(EdgeId),
-    /// Flows would be under the fallback always.
+    /// Silence so short that flows would always be under the fallback.
     #[error("a plane is taken to be gone after a silence of less than 10 µs")]
     NoSilence,
-    /// Outages are to rise.
+    /// Outages are not in order.
     #[error("outage {0} of the plane is empty, or begins before the one before it ends")]
     Outage(usize),
 }
 
-/// Wrong with an edge.
+/// An error of an edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum EdgeProblem {
-    /// There is no such node.
+pub enum EdgeError {
+    /// The node does not exist.
     #[error("there is no node {}", .0.0)]
     UnknownNode(NodeId),
-    /// It begins where it ends.
-    #[error("it leads from node {} to itself", .0.0)]
+    /// The edge begins and ends at the same node.
+    #[error("the edge leads from node {} to itself", .0.0)]
     Loop(NodeId),
+    /// The queue cannot work with its values.
+    #[error(transparent)]
+    Queue(#[from] QueueError),
+    /// A token bucket that never has a token.
+    #[error("the token bucket holds 0 bytes")]
+    EmptyBucket,
+    /// Aggregates without a frame.
+    #[error("an aggregate holds no frame: `frames` and `airtime` must be more than zero")]
+    EmptyAggregate,
 }
 
-/// Wrong with a flow.
+/// An error of a flow.
 #[derive(Debug, Clone, PartialEq, Error)]
-pub enum FlowProblem {
-    /// There is no such node.
+pub enum FlowError {
+    /// The node does not exist.
     #[error("there is no node {}", .0.0)]
     UnknownNode(NodeId),
-    /// It sends to its own host.
-    #[error("it sends from node {} to itself", .0.0)]
+    /// The flow sends to its own host.
+    #[error("the flow sends from node {} to itself", .0.0)]
     ToItself(NodeId),
-    /// No edges lead there.
-    #[error("no way leads from node {} to node {}", .from.0, .to.0)]
+    /// No path leads to the receiver, or back.
+    #[error("no path leads from node {} to node {}", .from.0, .to.0)]
     NoWay {
         /// From here.
         from: NodeId,
         /// To here.
         to: NodeId,
     },
-    /// A way given edge by edge has an edge that does not exist.
-    #[error("{way}: there is no edge {}", .edge.0)]
+    /// A path given edge by edge has an edge that does not exist.
+    #[error("{path}: there is no edge {}", .edge.0)]
     UnknownEdge {
-        /// Which way.
-        way: Way,
+        /// Which path.
+        path: PathIndex,
         /// The edge.
         edge: EdgeId,
     },
-    /// A way given edge by edge has a gap, or ends elsewhere.
-    #[error("{way}: edge {index} begins at node {}, not at node {}", .found.0, .expected.0)]
+    /// A path given edge by edge has a gap, or ends elsewhere.
+    #[error("{path}: edge {index} begins at node {}, not at node {}", .found.0, .expected.0)]
     Gap {
-        /// Which way.
-        way: Way,
-        /// Which edge of it, from 0.
+        /// Which path.
+        path: PathIndex,
+        /// Index of the edge on the path, from 0.
         index: usize,
-        /// Where it should begin.
+        /// Node where the edge should begin.
         expected: NodeId,
-        /// Where it begins.
+        /// Node where the edge begins.
         found: NodeId,
     },
-    /// A way given edge by edge ends elsewhere.
-    #[error("{way} ends at node {}, not at node {}", .found.0, .expected.0)]
+    /// A path given edge by edge ends elsewhere.
+    #[error("{path} ends at node {}, not at node {}", .found.0, .expected.0)]
     WrongEnd {
-        /// Which way.
-        way: Way,
-        /// Where it should end.
+        /// Which path.
+        path: PathIndex,
+        /// Node where the path should end.
         expected: NodeId,
-        /// Where it ends.
+        /// Node where the path ends.
         found: NodeId,
     },
     /// Virtual time would stand still while packets go round.
@@ -148,74 +180,41 @@ pub enum FlowProblem {
          them up"
     )]
     NoTime,
-    /// It ends before it starts.
-    #[error("it stops at {stop:?} and starts at {start:?}")]
+    /// The flow stops before it starts.
+    #[error("the flow stops at {stop:?} and starts at {start:?}")]
     StopsFirst {
-        /// When it starts.
+        /// Start of the flow.
         start: Duration,
-        /// When it stops.
+        /// Stop of the flow.
         stop: Duration,
     },
-    /// The plane has no such algorithm.
+    /// The plane hosts no algorithm of this name.
     #[error("the plane has no algorithm `{0}`")]
     UnknownAlgorithm(String),
     /// A value is out of its range.
     #[error("{what} is {value}: {expected}")]
     Value {
-        /// Which value.
+        /// Name of the value.
         what: &'static str,
-        /// What it is.
+        /// The value.
         value: String,
-        /// What it should be.
+        /// What is accepted.
         expected: &'static str,
     },
     /// The sizes of requests are no distribution.
     #[error("{0}")]
-    Sizes(SizeProblem),
+    Sizes(SizeError),
 }
 
-/// One of a flow's ways.
+/// One of a flow's alternative paths, by its index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum Way {
+pub enum PathIndex {
     /// To the receiver.
-    #[error("way {0} to the receiver")]
+    #[error("forward path {0}")]
     Forward(usize),
     /// Of the acknowledgements.
-    #[error("way {0} of the acknowledgements")]
+    #[error("reverse path {0}")]
     Reverse(usize),
-}
-
-/// Wrong with a distribution of sizes. Points count from 0.
-#[derive(Debug, Clone, Copy, PartialEq, Error)]
-pub enum SizeProblem {
-    /// There are no points.
-    #[error("the distribution of sizes has no points")]
-    Empty,
-    /// A size is not a number from 0 to 2⁵³.
-    #[error("point {point} of the sizes has {bytes} bytes: expected 0 to 2^53")]
-    Bytes {
-        /// Which.
-        point: usize,
-        /// Its size.
-        bytes: f64,
-    },
-    /// A probability is not between 0 and 1.
-    #[error("point {point} of the sizes has probability {probability}: expected 0 to 1")]
-    Probability {
-        /// Which.
-        point: usize,
-        /// Its probability.
-        probability: f64,
-    },
-    /// A point does not lie above the one before.
-    #[error("point {point} of the sizes is not above the one before it")]
-    DoesNotRise {
-        /// Which.
-        point: usize,
-    },
-    /// The last probability is not 1.
-    #[error("the probabilities of the sizes end at {0}, not at 1")]
-    NotWhole(f64),
 }
 
 /// The most flows of a configuration.
@@ -227,250 +226,273 @@ pub const MAX_NODES: u32 = 1 << 20;
 /// The most samples of all flows and edges together; they take some gigabytes.
 pub const MAX_SAMPLES: u128 = 100_000_000;
 
-/// The greatest receive window, bytes: RFC 7323 §2.3 shifts 16 bits by 14 at most.
-pub const MAX_RECEIVE_WINDOW: u64 = 65_535 << 14;
-
 /// The most payload of an IPv4 packet beside headers.
 const MAX_MSS: u32 = 65_535 - crate::tcp::HEADERS;
 
-impl Config {
-    /// Finds everything that is wrong, but for the names of algorithms, which a plane knows.
-    ///
-    /// # Errors
-    /// [`ConfigError`] with every problem.
-    pub fn check(&self) -> Result<(), ConfigError> {
-        finish(self.problems())
-    }
+/// Checks everything but the names of algorithms, which only a plane knows.
+///
+/// # Errors
+/// [`ConfigErrors`] with every error found.
+pub fn check(config: &Experiment) -> Result<(), ConfigErrors> {
+    finish(errors(config))
+}
 
-    /// Finds everything that is wrong, the names of algorithms included.
-    pub(crate) fn check_with(
-        &self,
-        has_algorithm: impl Fn(&str) -> bool,
-    ) -> Result<(), ConfigError> {
-        let mut problems = self.problems();
-        for (index, flow) in self.flows.iter().enumerate() {
-            if let Governor::Plane(name) = &flow.governor
-                && !has_algorithm(name)
-            {
-                problems.push(ConfigProblem::Flow {
-                    flow: index,
-                    name: flow.name.clone(),
-                    problem: FlowProblem::UnknownAlgorithm(name.clone()),
-                });
-            }
-        }
-        finish(problems)
-    }
-
-    fn problems(&self) -> Vec<ConfigProblem> {
-        let general = self.general_problems().into_iter();
-        let mut problems: Vec<_> = general.map(ConfigProblem::General).collect();
-        for (edge, index) in self.edges.iter().zip(0..) {
-            let mut add = |problem| {
-                problems.push(ConfigProblem::Edge {
-                    edge: EdgeId(index),
-                    name: edge.name.clone(),
-                    problem,
-                });
-            };
-            for node in [edge.from, edge.to] {
-                if node.0 >= self.nodes {
-                    add(EdgeProblem::UnknownNode(node));
-                }
-            }
-            if edge.from == edge.to {
-                add(EdgeProblem::Loop(edge.from));
-            }
-        }
-        if self.nodes > MAX_NODES {
-            return problems;
-        }
-        let mut finder = Finder::new(self);
-        for (index, flow) in self.flows.iter().enumerate() {
-            let mut found = Vec::new();
-            self.check_way(flow, &mut finder, &mut found);
-            check_flow(flow, &mut found);
-            problems.extend(found.into_iter().map(|problem| ConfigProblem::Flow {
+/// Checks everything, including the names of algorithms.
+pub(crate) fn check_with(
+    config: &Experiment,
+    has_algorithm: impl Fn(&str) -> bool,
+) -> Result<(), ConfigErrors> {
+    let mut errors = errors(config);
+    for (index, flow) in config.flows.iter().enumerate() {
+        if let Controller::Plane(name) = &flow.controller
+            && !has_algorithm(name)
+        {
+            errors.push(ConfigError::Flow {
                 flow: index,
                 name: flow.name.clone(),
-                problem,
-            }));
-        }
-        problems
-    }
-
-    fn general_problems(&self) -> Vec<GeneralProblem> {
-        let end = Time::ZERO + self.duration;
-        let measure = &self.measure;
-        let outages = &self.plane.outages;
-        let samples = self.samples();
-        let wrong = |index: &usize| {
-            let (start, end) = outages[*index];
-            let before = index.checked_sub(1).map_or(Time::ZERO, |i| outages[i].1);
-            start >= end || start < before
-        };
-        [
-            (self.duration.is_zero(), GeneralProblem::NoDuration),
-            (
-                self.duration.as_nanos() > u128::from(u64::MAX / 2),
-                GeneralProblem::EndlessDuration,
-            ),
-            (
-                self.flows.len() > MAX_FLOWS,
-                GeneralProblem::TooManyFlows(self.flows.len()),
-            ),
-            (
-                self.nodes > MAX_NODES,
-                GeneralProblem::TooManyNodes(self.nodes),
-            ),
-            (
-                !self.duration.is_zero() && measure.from >= end,
-                GeneralProblem::MeasuresNothing(measure.from.since(Time::ZERO)),
-            ),
-            (
-                measure.interval.is_some_and(|i| i.is_zero()),
-                GeneralProblem::NoInterval,
-            ),
-            (
-                samples > MAX_SAMPLES,
-                GeneralProblem::TooManySamples(samples),
-            ),
-            (
-                self.plane.silence < Duration::from_micros(10),
-                GeneralProblem::NoSilence,
-            ),
-        ]
-        .into_iter()
-        .filter_map(|(is_wrong, problem)| is_wrong.then_some(problem))
-        .chain(
-            measure
-                .capture
-                .filter(|node| node.0 >= self.nodes)
-                .map(GeneralProblem::CaptureNowhere),
-        )
-        .chain(
-            measure
-                .watch
-                .filter(|edge| edge.0 as usize >= self.edges.len())
-                .map(GeneralProblem::WatchesNothing),
-        )
-        .chain((0..outages.len()).filter(wrong).map(GeneralProblem::Outage))
-        .collect()
-    }
-
-    /// How many samples there will be of all flows and edges.
-    fn samples(&self) -> u128 {
-        let interval_ns = self.measure.interval.map_or(0, |i| i.as_nanos());
-        let of_each = self.duration.as_nanos().checked_div(interval_ns);
-        let sampled = self.flows.len() + self.edges.len();
-        of_each.unwrap_or(0).saturating_mul(sampled as u128)
-    }
-
-    fn check_way(&self, flow: &FlowConfig, finder: &mut Finder<'_>, found: &mut Vec<FlowProblem>) {
-        let before = found.len();
-        for node in [flow.from, flow.to] {
-            if node.0 >= self.nodes {
-                found.push(FlowProblem::UnknownNode(node));
-            }
-        }
-        if flow.from == flow.to {
-            found.push(FlowProblem::ToItself(flow.from));
-        }
-        if found.len() > before {
-            return;
-        }
-        let is_slow = |way: &Vec<EdgeId>| takes_time(self, way);
-        let (there, back) = match &flow.path {
-            Path::Shortest => {
-                let mut find = |from, to| match finder.shortest(from, to) {
-                    Some(way) => is_slow(&way),
-                    None => {
-                        found.push(FlowProblem::NoWay { from, to });
-                        true
-                    }
-                };
-                (find(flow.from, flow.to), find(flow.to, flow.from))
-            }
-            Path::Along {
-                forward, reverse, ..
-            } => {
-                for (ways, from, to, name) in [
-                    (
-                        forward,
-                        flow.from,
-                        flow.to,
-                        Way::Forward as fn(usize) -> Way,
-                    ),
-                    (reverse, flow.to, flow.from, Way::Reverse),
-                ] {
-                    if ways.is_empty() {
-                        found.push(FlowProblem::NoWay { from, to });
-                    }
-                    for (index, way) in ways.iter().enumerate() {
-                        self.check_along(way, (from, to), name(index), found);
-                    }
-                }
-                (forward.iter().all(is_slow), reverse.iter().all(is_slow))
-            }
-        };
-        if !there && !back {
-            found.push(FlowProblem::NoTime);
-        }
-    }
-
-    fn check_along(
-        &self,
-        edges: &[EdgeId],
-        (from, to): (NodeId, NodeId),
-        way: Way,
-        found: &mut Vec<FlowProblem>,
-    ) {
-        let mut at = from;
-        for (index, id) in edges.iter().enumerate() {
-            let Some(edge) = self.edges.get(id.0 as usize) else {
-                found.push(FlowProblem::UnknownEdge { way, edge: *id });
-                return;
-            };
-            if edge.from != at {
-                found.push(FlowProblem::Gap {
-                    way,
-                    index,
-                    expected: at,
-                    found: edge.from,
-                });
-            }
-            at = edge.to;
-        }
-        if at != to {
-            found.push(FlowProblem::WrongEnd {
-                way,
-                expected: to,
-                found: at,
+                error: FlowError::UnknownAlgorithm(name.clone()),
             });
         }
     }
+    finish(errors)
 }
 
-fn finish(problems: Vec<ConfigProblem>) -> Result<(), ConfigError> {
-    if problems.is_empty() {
-        Ok(())
-    } else {
-        Err(ConfigError { problems })
+fn errors(config: &Experiment) -> Vec<ConfigError> {
+    let general = general_problems(config).into_iter();
+    let mut errors: Vec<_> = general.map(ConfigError::General).collect();
+    for (edge, index) in config.edges.iter().zip(0..) {
+        let mut add = |error| {
+            errors.push(ConfigError::Edge {
+                edge: EdgeId(index),
+                name: edge.name.clone(),
+                error,
+            });
+        };
+        for node in [edge.from, edge.to] {
+            if node.0 >= config.nodes {
+                add(EdgeError::UnknownNode(node));
+            }
+        }
+        if edge.from == edge.to {
+            add(EdgeError::Loop(edge.from));
+        }
+        check_link(&edge.link, &mut add);
+    }
+    if config.nodes > MAX_NODES {
+        return errors;
+    }
+    let mut finder = Finder::new(config);
+    for (index, flow) in config.flows.iter().enumerate() {
+        let mut found = Vec::new();
+        check_path(config, flow, &mut finder, &mut found);
+        check_flow(flow, &mut found);
+        errors.extend(found.into_iter().map(|error| ConfigError::Flow {
+            flow: index,
+            name: flow.name.clone(),
+            error,
+        }));
+    }
+    if errors.is_empty() {
+        let too_large = check_size(config, &mut finder);
+        errors.extend(too_large.into_iter().map(ConfigError::General));
+    }
+    errors
+}
+
+fn check_link(link: &LinkConfig, add: &mut impl FnMut(EdgeError)) {
+    // A queue before a link that takes no time never holds a packet.
+    if !matches!(link.capacity, Capacity::Unlimited)
+        && let Err(error) = link.queue.check()
+    {
+        add(EdgeError::Queue(error));
+    }
+    match link.capacity {
+        Capacity::TokenBucket { burst_bytes: 0, .. } => add(EdgeError::EmptyBucket),
+        Capacity::Aggregates(Aggregation {
+            frames, airtime, ..
+        }) if frames == 0 || airtime.is_zero() => add(EdgeError::EmptyAggregate),
+        _ => {}
     }
 }
 
-fn check_flow(flow: &FlowConfig, found: &mut Vec<FlowProblem>) {
+/// Refuses what would run for hours or out of memory. Everything else has been checked.
+fn check_size(config: &Experiment, finder: &mut Finder<'_>) -> Option<GeneralError> {
+    let estimate = Estimate::new(config, finder);
+    if estimate.turns > MAX_TURNS {
+        let turns = estimate.turns;
+        return Some(GeneralError::TooManyTurns { turns });
+    }
+    let bytes = estimate.memory_bytes;
+    (bytes > MAX_MEMORY_BYTES).then_some(GeneralError::TooMuchMemory { bytes })
+}
+
+fn general_problems(config: &Experiment) -> Vec<GeneralError> {
+    let end = Time::ZERO + config.duration;
+    let measure = &config.measure;
+    let outages = &config.plane.outages;
+    let samples = samples(config);
+    let wrong = |index: &usize| {
+        let (start, end) = outages[*index];
+        let before = index.checked_sub(1).map_or(Time::ZERO, |i| outages[i].1);
+        start >= end || start < before
+    };
+    [
+        (config.duration.is_zero(), GeneralError::NoDuration),
+        (
+            config.duration.as_nanos() > u128::from(u64::MAX / 2),
+            GeneralError::EndlessDuration,
+        ),
+        (
+            config.flows.len() > MAX_FLOWS,
+            GeneralError::TooManyFlows(config.flows.len()),
+        ),
+        (
+            config.nodes > MAX_NODES,
+            GeneralError::TooManyNodes(config.nodes),
+        ),
+        (
+            !config.duration.is_zero() && measure.from >= end,
+            GeneralError::MeasuresNothing(measure.from.since(Time::ZERO)),
+        ),
+        (
+            measure.interval.is_some_and(|i| i.is_zero()),
+            GeneralError::NoInterval,
+        ),
+        (samples > MAX_SAMPLES, GeneralError::TooManySamples(samples)),
+        (
+            config.plane.silence < Duration::from_micros(10),
+            GeneralError::NoSilence,
+        ),
+    ]
+    .into_iter()
+    .filter_map(|(is_wrong, error)| is_wrong.then_some(error))
+    .chain(
+        measure
+            .capture
+            .iter()
+            .copied()
+            .filter(|node| node.0 >= config.nodes)
+            .map(GeneralError::CaptureNowhere),
+    )
+    .chain(
+        measure
+            .watch
+            .filter(|edge| edge.0 as usize >= config.edges.len())
+            .map(GeneralError::WatchesNothing),
+    )
+    .chain((0..outages.len()).filter(wrong).map(GeneralError::Outage))
+    .collect()
+}
+
+fn check_path(
+    config: &Experiment,
+    flow: &FlowConfig,
+    finder: &mut Finder<'_>,
+    found: &mut Vec<FlowError>,
+) {
+    let before = found.len();
+    for node in [flow.from, flow.to] {
+        if node.0 >= config.nodes {
+            found.push(FlowError::UnknownNode(node));
+        }
+    }
+    if flow.from == flow.to {
+        found.push(FlowError::ToItself(flow.from));
+    }
+    if found.len() > before {
+        return;
+    }
+    let is_slow = |path: &Vec<EdgeId>| takes_time(config, path);
+    let (there, back) = match &flow.path {
+        Path::Shortest => {
+            let mut find = |from, to| match finder.shortest(from, to) {
+                Some(path) => is_slow(&path),
+                None => {
+                    found.push(FlowError::NoWay { from, to });
+                    true
+                }
+            };
+            (find(flow.from, flow.to), find(flow.to, flow.from))
+        }
+        Path::Along {
+            forward, reverse, ..
+        } => {
+            for (paths, from, to, name) in [
+                (
+                    forward,
+                    flow.from,
+                    flow.to,
+                    PathIndex::Forward as fn(usize) -> PathIndex,
+                ),
+                (reverse, flow.to, flow.from, PathIndex::Reverse),
+            ] {
+                if paths.is_empty() {
+                    found.push(FlowError::NoWay { from, to });
+                }
+                for (index, path) in paths.iter().enumerate() {
+                    check_along(config, path, (from, to), name(index), found);
+                }
+            }
+            (forward.iter().all(is_slow), reverse.iter().all(is_slow))
+        }
+    };
+    if !there && !back {
+        found.push(FlowError::NoTime);
+    }
+}
+
+fn check_along(
+    config: &Experiment,
+    edges: &[EdgeId],
+    (from, to): (NodeId, NodeId),
+    path: PathIndex,
+    found: &mut Vec<FlowError>,
+) {
+    let mut at = from;
+    for (index, id) in edges.iter().enumerate() {
+        let Some(edge) = config.edges.get(id.0 as usize) else {
+            found.push(FlowError::UnknownEdge { path, edge: *id });
+            return;
+        };
+        if edge.from != at {
+            found.push(FlowError::Gap {
+                path,
+                index,
+                expected: at,
+                found: edge.from,
+            });
+        }
+        at = edge.to;
+    }
+    if at != to {
+        found.push(FlowError::WrongEnd {
+            path,
+            expected: to,
+            found: at,
+        });
+    }
+}
+
+fn finish(errors: Vec<ConfigError>) -> Result<(), ConfigErrors> {
+    if errors.is_empty() {
+        Ok(())
+    } else {
+        Err(ConfigErrors { errors })
+    }
+}
+
+fn check_flow(flow: &FlowConfig, found: &mut Vec<FlowError>) {
     if let Some(stop) = flow.stop
         && stop <= flow.start
     {
-        found.push(FlowProblem::StopsFirst {
+        found.push(FlowError::StopsFirst {
             start: flow.start.since(Time::ZERO),
             stop: stop.since(Time::ZERO),
         });
     }
     let mut require = |is_right: bool, what, value: String, expected| {
         if !is_right {
-            found.push(FlowProblem::Value {
+            found.push(FlowError::Value {
                 what,
                 value,
                 expected,
@@ -504,7 +526,7 @@ fn check_flow(flow: &FlowConfig, found: &mut Vec<FlowProblem>) {
             "expected bytes/s above 0",
         ),
     }
-    if let Governor::Native(Native::Constant(cwnd)) = flow.governor {
+    if let Controller::Native(Native::Constant(cwnd)) = flow.controller {
         require(
             cwnd > 0,
             "the constant window",
@@ -514,17 +536,17 @@ fn check_flow(flow: &FlowConfig, found: &mut Vec<FlowProblem>) {
     }
     check_tcp(&flow.tcp, &mut require);
     if let Traffic::Requests { sizes, load } = &flow.traffic {
-        let problems = sizes.problems();
+        let errors = sizes.errors();
         let gap_s = sizes.mean() / load;
         // Virtual time would stand still, or have no next arrival.
-        if problems.is_empty() && *load > 0.0 && !(1e-9..f64::INFINITY).contains(&gap_s) {
-            found.push(FlowProblem::Value {
+        if errors.is_empty() && *load > 0.0 && !(1e-9..f64::INFINITY).contains(&gap_s) {
+            found.push(FlowError::Value {
                 what: "the mean time between requests, the sizes' mean by the load,",
                 value: format!("{gap_s} s"),
                 expected: "expected at least 1 ns, and finite",
             });
         }
-        found.extend(problems.into_iter().map(FlowProblem::Sizes));
+        found.extend(errors.into_iter().map(FlowError::Sizes));
     }
 }
 
@@ -553,35 +575,4 @@ fn check_tcp(tcp: &TcpConfig, require: &mut impl FnMut(bool, &'static str, Strin
         format!("{:?}", tcp.min_rto),
         "expected more than 0",
     );
-}
-
-impl SizeCdf {
-    /// Everything that is wrong with it.
-    #[must_use]
-    pub fn problems(&self) -> Vec<SizeProblem> {
-        const MAX_BYTES: f64 = 9_007_199_254_740_992.0;
-        let mut found = Vec::new();
-        let mut before: Option<(f64, f64)> = None;
-        for (point, &(bytes, probability)) in self.points.iter().enumerate() {
-            if !(0.0..=MAX_BYTES).contains(&bytes) {
-                found.push(SizeProblem::Bytes { point, bytes });
-            }
-            if !(0.0..=1.0).contains(&probability) {
-                found.push(SizeProblem::Probability { point, probability });
-            }
-            let now = (bytes, probability);
-            let rises =
-                before.is_none_or(|was| bytes >= was.0 && probability >= was.1 && now != was);
-            if !rises {
-                found.push(SizeProblem::DoesNotRise { point });
-            }
-            before = Some(now);
-        }
-        match self.points.last() {
-            None => found.push(SizeProblem::Empty),
-            Some(&(_, 1.0)) => {}
-            Some(&(_, last)) => found.push(SizeProblem::NotWhole(last)),
-        }
-        found
-    }
 }

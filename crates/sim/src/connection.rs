@@ -1,9 +1,10 @@
-//! One TCP connection: its two ends, and who governs the sender.
+//! One TCP connection: its two ends, and who controls the sender.
 
 use std::time::Duration;
 
 use fairwater_net::Time;
 use fairwater_proto::FlowId;
+use slab::Slab;
 
 use crate::events::Alarm;
 use crate::native;
@@ -15,27 +16,27 @@ use crate::tcp::{Controls, Receiver, Sender};
 pub(crate) struct Connection {
     /// Index of its flow.
     pub(crate) flow: u32,
-    /// Tells it from those that had its place before.
+    /// Tells it from those that had its slot before.
     pub(crate) generation: u32,
     /// Over all connections, in the order they began.
     pub(crate) number: u64,
     pub(crate) sender: Sender,
     pub(crate) receiver: Receiver,
-    pub(crate) governing: Governing,
+    pub(crate) controller: ConnectionController,
     pub(crate) alarm: Alarm,
-    pub(crate) request: Option<Asked>,
+    pub(crate) request: Option<PendingRequest>,
     /// Data segments that arrived marked.
     pub(crate) marked: u64,
-    /// Which of its flow's ways the next packet takes, there and back.
+    /// Which of its flow's paths the next packet takes, forward and reverse.
     pub(crate) turns: [u32; 2],
 }
 
 /// Who decides the sender's cwnd and rate.
 #[derive(Debug)]
-pub(crate) enum Governing {
+pub(crate) enum ConnectionController {
     /// The handshake is not done, and nobody does yet.
     Opening,
-    Native(native::NativeGovernor),
+    Native(native::NativeController),
     Plane {
         host: Host,
         flow: FlowId,
@@ -46,7 +47,7 @@ pub(crate) enum Governing {
 
 /// A request under way.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Asked {
+pub(crate) struct PendingRequest {
     pub(crate) start: Time,
     /// It is done when the receiver has all before this offset.
     pub(crate) end: u64,
@@ -99,50 +100,41 @@ impl Connection {
     }
 }
 
-/// The open connections. Places are given out again, generations tell their holders apart.
+/// The open connections, by slot. Slots are used again; generations tell their holders apart.
 #[derive(Debug, Default)]
 pub(crate) struct Connections {
-    places: Vec<Option<Box<Connection>>>,
-    free: Vec<u32>,
+    slots: Slab<Box<Connection>>,
     begun: u64,
 }
 
 impl Connections {
     /// Takes in the connection that `make` makes of its generation and number.
     pub(crate) fn open(&mut self, make: impl FnOnce(u32, u64) -> Connection) -> u32 {
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.places.push(None);
-            u32::try_from(self.places.len() - 1).unwrap_or(u32::MAX)
-        });
         let number = self.begun;
         self.begun += 1;
         // One per connection begun, the same for no two that could meet in the network.
         let generation = number as u32;
-        self.places[place as usize] = Some(Box::new(make(generation, number)));
-        place
+        let slot = self.slots.insert(Box::new(make(generation, number)));
+        u32::try_from(slot).unwrap_or(u32::MAX)
     }
 
     #[inline]
-    pub(crate) fn get(&mut self, place: u32) -> Option<&mut Connection> {
-        self.places[place as usize].as_deref_mut()
+    pub(crate) fn get(&mut self, slot: u32) -> Option<&mut Connection> {
+        self.slots.get_mut(slot as usize).map(|boxed| &mut **boxed)
     }
 
-    /// The connection, unless another has taken its place.
+    /// The connection, unless another has taken its slot.
     #[inline]
-    pub(crate) fn named(&mut self, place: u32, generation: u32) -> Option<&mut Connection> {
-        self.get(place)
+    pub(crate) fn named(&mut self, slot: u32, generation: u32) -> Option<&mut Connection> {
+        self.get(slot)
             .filter(|connection| connection.generation == generation)
     }
 
-    pub(crate) fn close(&mut self, place: u32) -> Option<Box<Connection>> {
-        let closed = self.places[place as usize].take();
-        if closed.is_some() {
-            self.free.push(place);
-        }
-        closed
+    pub(crate) fn close(&mut self, slot: u32) -> Option<Box<Connection>> {
+        self.slots.try_remove(slot as usize)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Connection> {
-        self.places.iter().flatten().map(|boxed| &**boxed)
+        self.slots.iter().map(|(_, boxed)| &**boxed)
     }
 }

@@ -5,31 +5,31 @@ use rand::Rng;
 
 use crate::events::{Alarm, Event, Events};
 use crate::measure::EdgeMeasure;
-use crate::packet::{Parcel, Segments};
+use crate::packet::{PacketHandle, Segments};
 use crate::random::{Purpose, stream};
-use crate::{Config, EdgeOutcome, EdgeReading, Fate};
+use crate::{EdgeOutcome, EdgeSnapshot, Experiment, PacketOutcome};
 
 /// All edges, by index.
 #[derive(Debug)]
 pub(crate) struct Edges {
     edges: Vec<Active>,
-    /// Packets that passed one.
+    /// Packets that passed an edge.
     pub(crate) hops: u64,
     /// The edge of [`crate::Measure::watch`].
     watched: Option<u32>,
-    /// What became of packets there and is not told yet.
-    pub(crate) fates: Vec<(Parcel, Fate)>,
+    /// Outcomes of packets on the watched edge, until the observer takes them.
+    pub(crate) outcomes: Vec<(PacketHandle, PacketOutcome)>,
 }
 
 #[derive(Debug)]
 struct Active {
-    link: Link<Parcel>,
+    link: Link<PacketHandle>,
     alarm: Alarm,
     measure: EdgeMeasure,
 }
 
 impl Edges {
-    pub(crate) fn new(config: &Config, end: Time) -> Self {
+    pub(crate) fn new(config: &Experiment, end: Time) -> Self {
         let edge = |(index, edge): (usize, &crate::Edge)| {
             let mixed = stream(config.seed, Purpose::Edge, index).next_u64();
             let link = LinkConfig {
@@ -46,7 +46,7 @@ impl Edges {
             edges: config.edges.iter().enumerate().map(edge).collect(),
             hops: 0,
             watched: config.measure.watch.map(|edge| edge.0),
-            fates: Vec::new(),
+            outcomes: Vec::new(),
         }
     }
 
@@ -56,24 +56,24 @@ impl Edges {
         &mut self,
         index: u32,
         now: Time,
-        parcel: Parcel,
+        packet: PacketHandle,
         segments: &mut Segments,
         events: &mut Events,
     ) {
-        let fates = (self.watched == Some(index)).then_some(&mut self.fates);
+        let outcomes = (self.watched == Some(index)).then_some(&mut self.outcomes);
         let edge = &mut self.edges[index as usize];
-        edge.link.enqueue(now, parcel);
-        edge.free_dropped(segments, fates);
+        edge.link.enqueue(now, packet);
+        edge.free_dropped(segments, outcomes);
         edge.wake(index, events);
     }
 
-    /// Whether the event that came is still the edge's turn.
+    /// Whether the edge's event is the one that its alarm waits for.
     #[inline]
     pub(crate) fn rings(&mut self, index: u32, now: Time) -> bool {
         self.edges[index as usize].alarm.rings(now)
     }
 
-    /// The next packet that comes out by now; after the last, the edge's next turn is set.
+    /// The next packet that comes out by now; after the last, sets the edge's next event.
     #[inline]
     pub(crate) fn leave(
         &mut self,
@@ -81,20 +81,20 @@ impl Edges {
         now: Time,
         segments: &mut Segments,
         events: &mut Events,
-    ) -> Option<Parcel> {
-        let fates = (self.watched == Some(index)).then_some(&mut self.fates);
+    ) -> Option<PacketHandle> {
+        let outcomes = (self.watched == Some(index)).then_some(&mut self.outcomes);
         let edge = &mut self.edges[index as usize];
         match edge.link.poll(now) {
             Some(delivered) => {
                 self.hops += 1;
-                edge.measure.passed(&delivered.passage);
-                if let Some(fates) = fates {
-                    fates.push((delivered.packet, Fate::Passed(delivered.passage)));
+                edge.measure.passed(&delivered.times);
+                if let Some(outcomes) = outcomes {
+                    outcomes.push((delivered.packet, PacketOutcome::Delivered(delivered.times)));
                 }
                 Some(delivered.packet)
             }
             None => {
-                edge.free_dropped(segments, fates);
+                edge.free_dropped(segments, outcomes);
                 edge.wake(index, events);
                 None
             }
@@ -102,9 +102,10 @@ impl Edges {
     }
 
     /// Summaries begin.
-    pub(crate) fn begin(&mut self) {
+    pub(crate) fn begin(&mut self, now: Time) {
         for edge in &mut self.edges {
-            edge.measure.begin(edge.link.counters());
+            let queued = edge.queued(now);
+            edge.measure.begin(edge.link.counters(), queued);
         }
     }
 
@@ -116,13 +117,15 @@ impl Edges {
         }
     }
 
-    /// An edge as it is now.
-    pub(crate) fn reading(&mut self, index: u32, now: Time) -> Option<EdgeReading> {
+    /// State and counters of an edge now.
+    pub(crate) fn snapshot(&mut self, index: u32, now: Time) -> Option<EdgeSnapshot> {
         let edge = self.edges.get_mut(index as usize)?;
         edge.link.advance(now);
         let counters = edge.link.counters();
-        Some(EdgeReading {
+        Some(EdgeSnapshot {
             queued_bytes: edge.link.queued_bytes(),
+            queued_packets: edge.link.queued_packets() as u64,
+            in_flight_packets: edge.link.in_flight().count() as u64,
             arrived: counters.arrived,
             delivered: counters.delivered,
             dropped: counters.dropped_full + counters.dropped_aqm,
@@ -131,7 +134,7 @@ impl Edges {
         })
     }
 
-    /// Packets that are in one.
+    /// Packets in all edges.
     pub(crate) fn in_transit(&self) -> usize {
         self.edges.iter().map(|edge| edge.link.in_transit()).sum()
     }
@@ -140,51 +143,45 @@ impl Edges {
         u32::try_from(self.edges.len()).unwrap_or(u32::MAX)
     }
 
-    /// The end: what has left a bottleneck by now, and is still on its way, is let through to be
-    /// counted.
-    pub(crate) fn finish(self, config: &Config, now: Time) -> Vec<EdgeOutcome> {
+    /// Summarises the edges at the end. Packets that have left a bottleneck count, including those
+    /// in flight. All edges have let out what is due.
+    pub(crate) fn finish(self, config: &Experiment, now: Time) -> Vec<EdgeOutcome> {
         let edges = self.edges.into_iter().zip(&config.edges);
         edges
             .map(|(mut edge, config)| {
-                // Settles what started service by now, before what is counted by the queue.
-                let mut passed = Vec::new();
-                while let Some(delivered) = edge.link.poll(now) {
-                    passed.push(delivered.passage);
+                for times in edge.link.in_flight().filter(|sent| sent.departed <= now) {
+                    edge.measure.passed(times);
                 }
+                let queued = edge.queued(now.plus_nanos(1));
                 let counters = edge.link.counters();
-                let last = now + config.link.delay;
-                while let Some(at) = edge.link.next_departure().filter(|at| *at <= last) {
-                    match edge.link.poll(at) {
-                        Some(delivered) => passed.push(delivered.passage),
-                        None if edge.link.next_departure() == Some(at) => break,
-                        None => {}
-                    }
-                }
-                for passage in &passed {
-                    edge.measure.passed(passage);
-                }
-                edge.measure.finish(&config.link.capacity, counters)
+                edge.measure.finish(&config.link.capacity, counters, queued)
             })
             .collect()
     }
 }
 
 impl Active {
+    /// Packets that have not left the bottleneck before `now`: in the queue or being sent.
+    fn queued(&self, now: Time) -> u64 {
+        let sending = self.link.in_flight().filter(|sent| sent.departed >= now);
+        (self.link.queued_packets() + sending.count()) as u64
+    }
+
     #[inline]
     fn free_dropped(
         &mut self,
         segments: &mut Segments,
-        mut fates: Option<&mut Vec<(Parcel, Fate)>>,
+        mut outcomes: Option<&mut Vec<(PacketHandle, PacketOutcome)>>,
     ) {
         for dropped in self.link.drain_dropped() {
             segments.free(dropped.packet.segment);
-            if let Some(fates) = &mut fates {
-                let fate = Fate::Dropped {
+            if let Some(outcomes) = &mut outcomes {
+                let outcome = PacketOutcome::Dropped {
                     at: dropped.at,
                     size_bytes: dropped.packet.size_bytes,
                     reason: dropped.reason,
                 };
-                fates.push((dropped.packet, fate));
+                outcomes.push((dropped.packet, outcome));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What happens next.
+//! The event queue of the simulation.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -6,20 +6,20 @@ use std::collections::binary_heap::PeekMut;
 
 use fairwater_net::Time;
 
-/// Whose turn it is.
+/// An event, by its target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
     /// A packet comes out of an edge.
     Edge(u32),
     /// A connection's timer.
     Connection(u32),
-    /// A flow's traffic goes on.
+    /// A flow's application acts.
     Flow(u32),
-    /// The plane takes up what has arrived.
+    /// The plane processes the packets that have arrived.
     Plane,
-    /// What the plane sent arrives at the datapaths.
+    /// Packets of the plane arrive at the datapaths.
     Datapaths,
-    /// Signs of life and silence.
+    /// Heartbeats of the plane and the silence timers of datapaths.
     Heartbeat,
     /// An interval of measuring ends.
     Sample,
@@ -27,7 +27,7 @@ pub(crate) enum Event {
     Summaries,
 }
 
-/// Events by time; those of one moment in the order in which they were asked for.
+/// Events by time; events of one nanosecond in the order in which they were pushed.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
     heap: BinaryHeap<Entry>,
@@ -42,7 +42,7 @@ struct Entry {
 }
 
 impl Ord for Entry {
-    /// The earliest is the greatest: a `BinaryHeap` gives that out first.
+    /// The earliest entry is the greatest, because a `BinaryHeap` pops the greatest first.
     fn cmp(&self, other: &Self) -> Ordering {
         (other.at, other.turn).cmp(&(self.at, self.turn))
     }
@@ -72,16 +72,15 @@ impl Events {
     }
 }
 
-/// When somebody's turn is, of whom one event at most matters. A deadline that moves away, as a
-/// retransmission timer does at each ACK, costs nothing: the event that was pushed finds out when
-/// it comes, and is put off.
+/// A deadline of which at most one event in the queue counts. Moving the deadline away, as an ACK
+/// does to a retransmission timer, costs nothing: the pushed event comes early, and is pushed again.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Alarm {
-    /// The earliest event that is in the queue.
+    /// Time of the earliest event in the queue.
     pushed: Time,
 }
 
-/// No event is this late.
+/// Later than every event.
 const NEVER: Time = Time::from_nanos(u64::MAX);
 
 impl Default for Alarm {
@@ -91,7 +90,7 @@ impl Default for Alarm {
 }
 
 impl Alarm {
-    /// The turn is at `at`, if at all.
+    /// Sets the deadline; `None` leaves it.
     #[inline]
     pub(crate) fn set(&mut self, at: Option<Time>, event: Event, events: &mut Events) {
         if let Some(at) = at
@@ -102,7 +101,7 @@ impl Alarm {
         }
     }
 
-    /// An event has come at `now`; whether it was the one that counts.
+    /// Whether the event at `now` is the one that counts; clears the alarm if so.
     #[inline]
     pub(crate) fn rings(&mut self, now: Time) -> bool {
         let rings = self.pushed == now;

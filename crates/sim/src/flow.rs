@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use fairwater_datapath::FlowState;
 use fairwater_net::Time;
 
 use crate::connection::{Connection, Totals};
@@ -9,11 +10,12 @@ use crate::events::Alarm;
 use crate::measure::Distribution;
 use crate::packet::spread;
 use crate::plane_link::Host;
-use crate::routes::{Hop, Load, Routes, Ways, ideal, ideal_of_all};
+use crate::routes::{FlowPaths, Hop, Load, Routes, ideal, ideal_of_all};
 use crate::tcp::HEADERS;
 use crate::traffic::Source;
 use crate::{
-    Balancing, Config, Ecn, FlowConfig, FlowOutcome, FlowReading, Path, Request, Sample, TcpConfig,
+    Balancing, Ecn, Experiment, Fallback, FlowConfig, FlowOutcome, FlowSnapshot, Path, Request,
+    Sample, TcpConfig,
 };
 
 /// One flow.
@@ -21,12 +23,12 @@ use crate::{
 pub(crate) struct Flow {
     pub(crate) source: Source,
     pub(crate) alarm: Alarm,
-    pub(crate) forward: Ways,
-    pub(crate) reverse: Ways,
+    pub(crate) forward: FlowPaths,
+    pub(crate) reverse: FlowPaths,
     balancing: Balancing,
     /// What its connections agree upon.
     ecn: Ecn,
-    /// Its sender's host at the plane, if the plane governs it.
+    /// Its sender's host at the plane, if the plane controls it.
     pub(crate) host: Option<Host>,
     /// The connection that its application writes to: the last that it opened.
     pub(crate) connection: Option<u32>,
@@ -50,14 +52,25 @@ pub(crate) struct Measured {
     pub(crate) requests: Vec<Request>,
     pub(crate) asked: u64,
     samples: Vec<Sample>,
+    controlled: ControlledTime,
+}
+
+/// Time that an algorithm was to control a flow.
+#[derive(Debug, Clone, Copy, Default)]
+struct ControlledTime {
+    /// When it was counted last: a flow may have several connections.
+    at: Time,
+    all: Duration,
+    fallback: Duration,
+    is_for_good: bool,
 }
 
 impl Flow {
     pub(crate) fn new(
-        config: &Config,
+        config: &Experiment,
         flow: &FlowConfig,
         source: Source,
-        (forward, reverse): (Ways, Ways),
+        (forward, reverse): (FlowPaths, FlowPaths),
         routes: &Routes,
         host: Option<Host>,
         ecn: Ecn,
@@ -66,7 +79,7 @@ impl Flow {
             bytes: u64::from(HEADERS),
             least: u64::from(HEADERS),
         };
-        let one_way = |ways: &Ways| quickest(config, ways, routes, empty);
+        let one_way = |paths: &FlowPaths| quickest(config, paths, routes, empty);
         Self {
             source,
             ecn,
@@ -89,6 +102,7 @@ impl Flow {
                 requests: Vec::new(),
                 asked: 0,
                 samples: Vec::new(),
+                controlled: ControlledTime::default(),
             },
         }
     }
@@ -101,7 +115,7 @@ impl Flow {
         }
     }
 
-    /// The ways that a new connection's packets begin with.
+    /// The paths that a new connection's packets begin with.
     pub(crate) fn first_turns(&mut self, seed: u64, index: u32) -> [u32; 2] {
         let name = spread(seed ^ spread(u64::from(index) << 32 | self.opened));
         self.opened += 1;
@@ -109,28 +123,28 @@ impl Flow {
         [high, low]
     }
 
-    /// The way of a packet, and whose turn is next.
+    /// The path of the next packet.
     #[inline]
-    pub(crate) fn way(&self, to_receiver: bool, turns: &mut [u32; 2]) -> Option<Hop> {
-        let (Ways(ways), turn) = if to_receiver {
+    pub(crate) fn path(&self, to_receiver: bool, turns: &mut [u32; 2]) -> Option<Hop> {
+        let (FlowPaths(paths), turn) = if to_receiver {
             (&self.forward, &mut turns[0])
         } else {
             (&self.reverse, &mut turns[1])
         };
-        if let [only] = ways.as_slice() {
+        if let [only] = paths.as_slice() {
             return Some(*only);
         }
-        let chosen = *turn as usize % ways.len().max(1);
+        let chosen = *turn as usize % paths.len().max(1);
         if self.balancing == Balancing::PerPacket {
             *turn = turn.wrapping_add(1);
         }
-        ways.get(chosen).copied()
+        paths.get(chosen).copied()
     }
 
     /// The least time for so many bytes to be in order at the receiver.
     pub(crate) fn ideal(
         &self,
-        config: &Config,
+        config: &Experiment,
         routes: &Routes,
         bytes: u64,
         mss: u32,
@@ -151,14 +165,14 @@ impl Flow {
         wait.saturating_add(match self.balancing {
             Balancing::PerFlow => quickest(config, &self.forward, routes, load),
             Balancing::PerPacket => {
-                let ways = self.forward.0.iter().map(|way| routes.edges(*way));
-                ideal_of_all(config, ways, load)
+                let paths = self.forward.0.iter().map(|path| routes.edges(*path));
+                ideal_of_all(config, paths, load)
             }
         })
     }
 
     /// The time that an answer without data takes back, alone in the network.
-    pub(crate) fn answer_time(&self, config: &Config, routes: &Routes) -> Duration {
+    pub(crate) fn answer_time(&self, config: &Experiment, routes: &Routes) -> Duration {
         let empty = Load {
             bytes: u64::from(HEADERS),
             least: u64::from(HEADERS),
@@ -167,10 +181,10 @@ impl Flow {
     }
 }
 
-fn quickest(config: &Config, ways: &Ways, routes: &Routes, load: Load) -> Duration {
-    let times = ways.0.iter();
+fn quickest(config: &Experiment, paths: &FlowPaths, routes: &Routes, load: Load) -> Duration {
+    let times = paths.0.iter();
     times
-        .map(|way| ideal(config, routes.edges(*way), load))
+        .map(|path| ideal(config, routes.edges(*path), load))
         .min()
         .unwrap_or_default()
 }
@@ -193,6 +207,23 @@ impl Measured {
         self.before = self.totals(open);
     }
 
+    /// Until now, for `time`, an algorithm was to control the flow.
+    pub(crate) fn controlled(&mut self, now: Time, time: Duration, state: Option<FlowState>) {
+        let controlled = &mut self.controlled;
+        let is_for_good = match state {
+            Some(FlowState::Waiting | FlowState::Running) | None => None,
+            Some(FlowState::Silent) => Some(false),
+            Some(_) => Some(true),
+        };
+        if std::mem::replace(&mut controlled.at, now) != now {
+            controlled.all += time;
+            if let Some(is_for_good) = is_for_good {
+                controlled.fallback += time;
+                controlled.is_for_good |= is_for_good;
+            }
+        }
+    }
+
     /// An interval ends.
     pub(crate) fn sample(&mut self, at: Time, open: &Open) {
         let totals = self.totals(&open.totals);
@@ -209,9 +240,9 @@ impl Measured {
     }
 
     /// As it is now.
-    pub(crate) fn reading(&self, open: &Open) -> FlowReading {
+    pub(crate) fn snapshot(&self, open: &Open) -> FlowSnapshot {
         let totals = self.totals(&open.totals);
-        FlowReading {
+        FlowSnapshot {
             cwnd: open.cwnd,
             rate: open.rate,
             srtt_us: open.srtt_us,
@@ -238,6 +269,10 @@ impl Measured {
             rtt_us: self.rtt.quantiles_us(),
             unfinished: self.asked - self.requests.len() as u64,
             requests: self.requests,
+            fallback: (!self.controlled.fallback.is_zero()).then(|| Fallback {
+                share: self.controlled.fallback.as_secs_f64() / self.controlled.all.as_secs_f64(),
+                is_for_good: self.controlled.is_for_good,
+            }),
             samples: self.samples,
         }
     }

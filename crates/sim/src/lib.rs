@@ -1,12 +1,13 @@
 //! A deterministic simulator: virtual time, [`fairwater_net`]'s queues and links, and TCP senders
 //! that algorithms drive through [`fairwater_datapath`] and [`fairwater_plane`] as they drive real
-//! ones, the link between the two included. The same [`Config`] gives the same [`Outcome`], bit
+//! ones, the link between the two included. The same [`Experiment`] gives the same [`Outcome`], bit
 //! for bit, on every machine.
 
 mod check;
-mod config;
 mod connection;
+mod ecn;
 mod edges;
+mod estimate;
 mod events;
 mod flow;
 mod measure;
@@ -23,13 +24,17 @@ pub mod tcp;
 mod traffic;
 
 pub use check::{
-    ConfigError, ConfigProblem, EdgeProblem, FlowProblem, GeneralProblem, MAX_FLOWS, MAX_NODES,
-    MAX_RECEIVE_WINDOW, MAX_SAMPLES, SizeProblem, Way,
+    ConfigError, ConfigErrors, EdgeError, FlowError, GeneralError, MAX_FLOWS, MAX_NODES,
+    MAX_SAMPLES, PathIndex, check,
 };
-pub use config::{
-    Balancing, Config, Ecn, Edge, EdgeId, FlowConfig, Governor, Measure, Native, NodeId, Path,
-    PlaneConfig, SizeCdf, TcpConfig, Traffic,
+pub use ecn::negotiated_ecn;
+pub use estimate::{MAX_MEMORY_BYTES, MAX_TURNS};
+pub use fairwater_experiment::{
+    Balancing, Controller, Ecn, Edge, EdgeId, Experiment, FlowConfig, MAX_RECEIVE_WINDOW, Measure,
+    Native, NodeId, Path, PlaneConfig, SAMPLE_BUDGET, SizeCdf, SizeError, TcpConfig, Traffic,
 };
-pub use observer::{Captured, Fate, Observer};
-pub use outcome::{EdgeOutcome, EdgeSample, FlowOutcome, Outcome, Quantiles, Request, Sample};
-pub use simulation::{CommandError, EdgeReading, FlowReading, Simulation, SimulationError, run};
+pub use observer::{Captured, Observer, PacketOutcome};
+pub use outcome::{
+    EdgeOutcome, EdgeSample, Fallback, FlowOutcome, Outcome, Quantiles, Request, Sample,
+};
+pub use simulation::{CommandError, EdgeSnapshot, FlowSnapshot, Simulation, SimulationError, run};

@@ -1,6 +1,6 @@
 //! Distributions and intervals.
 
-use fairwater_net::{Capacity, Counters, Passage, Time};
+use fairwater_net::{Capacity, Counters, PacketTimes, Time};
 use hdrhistogram::Histogram;
 
 use crate::{EdgeOutcome, EdgeSample, Measure, Quantiles};
@@ -46,11 +46,11 @@ impl Distribution {
         }
     }
 
-    /// In µs.
+    /// In µs; `None` of nothing.
     #[expect(clippy::cast_precision_loss, reason = "a statistic")]
-    pub(crate) fn quantiles_us(&self) -> Quantiles {
+    pub(crate) fn quantiles_us(&self) -> Option<Quantiles> {
         if self.count == 0 {
-            return Quantiles::default();
+            return None;
         }
         let quantile = |share: f64| {
             let zeros = self.zeros as f64 / self.count as f64;
@@ -62,13 +62,13 @@ impl Distribution {
                 _ => 0.0,
             }
         };
-        Quantiles {
+        Some(Quantiles {
             min: self.min as f64 / 1e3,
             mean: self.sum as f64 / self.count as f64 / 1e3,
             p50: quantile(0.5),
             p95: quantile(0.95),
             p99: quantile(0.99),
-        }
+        })
     }
 }
 
@@ -82,8 +82,10 @@ pub(crate) struct EdgeMeasure {
     packets: u64,
     bytes: u64,
     queueing: Distribution,
-    /// At the beginning of what is summed up.
+    /// Counters when the summary begins.
     before: Counters,
+    /// Packets in the queue or being sent when the summary begins.
+    queued_before: u64,
     /// At the end of the last interval.
     last: Counters,
     intervals: Vec<Interval>,
@@ -109,6 +111,7 @@ impl EdgeMeasure {
             bytes: 0,
             queueing: Distribution::new(),
             before: Counters::default(),
+            queued_before: 0,
             last: Counters::default(),
             intervals: Vec::new(),
         }
@@ -116,13 +119,13 @@ impl EdgeMeasure {
 
     /// A packet has passed. It counts where it left the bottleneck, whenever it comes out.
     #[inline]
-    pub(crate) fn passed(&mut self, passage: &Passage) {
-        let at = passage.departed;
+    pub(crate) fn passed(&mut self, times: &PacketTimes) {
+        let at = times.departed;
         if at > self.end {
             return;
         }
-        let queueing_ns = nanos(Time::ZERO + passage.queueing_delay());
-        let bytes = u64::from(passage.size_bytes);
+        let queueing_ns = nanos(Time::ZERO + times.queueing_delay());
+        let bytes = u64::from(times.size_bytes);
         if at >= self.from {
             self.packets += 1;
             self.bytes += bytes;
@@ -145,9 +148,12 @@ impl EdgeMeasure {
         &mut self.intervals[index]
     }
 
-    /// Summaries begin.
-    pub(crate) fn begin(&mut self, counters: Counters) {
+    /// The summary begins: packets that have come out by now are no part of it.
+    pub(crate) fn begin(&mut self, counters: Counters, queued: u64) {
         self.before = counters;
+        self.queued_before = queued;
+        (self.packets, self.bytes) = (0, 0);
+        self.queueing = Distribution::new();
     }
 
     /// The interval that ends now is over.
@@ -160,9 +166,15 @@ impl EdgeMeasure {
         interval.marked = counters.marked - last.marked;
     }
 
-    /// The summary. All packets that left by the end have passed.
+    /// The summary. All packets that left the bottleneck by the end have passed; `queued` are in
+    /// the queue or being sent.
     #[expect(clippy::cast_precision_loss, reason = "statistics")]
-    pub(crate) fn finish(self, capacity: &Capacity, counters: Counters) -> EdgeOutcome {
+    pub(crate) fn finish(
+        self,
+        capacity: &Capacity,
+        counters: Counters,
+        queued: u64,
+    ) -> EdgeOutcome {
         let before = &self.before;
         let utilisation = match capacity.bytes_between(self.from, self.end) {
             Some(most) if most > 0 => self.bytes as f64 / most as f64,
@@ -178,6 +190,9 @@ impl EdgeMeasure {
             marked: i.marked,
         });
         EdgeOutcome {
+            offered: counters.arrived - before.arrived,
+            queued_before: self.queued_before,
+            queued_after: queued,
             packets: self.packets,
             bytes: self.bytes,
             dropped: by_queue(&counters) - by_queue(before),

@@ -1,30 +1,31 @@
-//! Who looks on while a simulation runs.
+//! Observers of a running simulation.
 
 use std::ops::ControlFlow;
 
-use fairwater_net::{DropReason, Ecn, Passage, Time};
+use fairwater_net::{DropReason, Ecn, PacketTimes, Time};
 
-use crate::EdgeId;
 use crate::tcp::Segment;
+use crate::{EdgeId, NodeId};
 
-/// Looks on, and may end it; `()` does neither.
+/// Observes a simulation and may stop it; `()` does neither.
 pub trait Observer {
-    /// Called now and then, some hundred times a second of real time. After a
-    /// [`ControlFlow::Break`] the simulation ends without an outcome.
+    /// Called some hundred times a second of real time. [`ControlFlow::Break`] ends the simulation
+    /// without an outcome.
     fn progress(&mut self, now: Time) -> ControlFlow<()> {
         let _ = now;
         ControlFlow::Continue(())
     }
 
-    /// A packet entered or left the node of [`crate::Measure::capture`].
+    /// A packet entered or left a node of [`crate::Measure::capture`].
     fn packet(&mut self, packet: &Captured<'_>) {
         let _ = packet;
     }
 
-    /// What became of a packet on the edge of [`crate::Measure::watch`]; `flow` is the index of its
-    /// flow in [`crate::Config::flows`]. Of those that pass it is told when they come out.
-    fn fate(&mut self, flow: usize, fate: &Fate) {
-        let _ = (flow, fate);
+    /// A packet was delivered or dropped on the edge of [`crate::Measure::watch`]; `flow` is the
+    /// index of its flow in [`crate::Experiment::flows`]. A delivery is reported when the packet
+    /// comes out.
+    fn packet_outcome(&mut self, flow: usize, outcome: &PacketOutcome) {
+        let _ = (flow, outcome);
     }
 }
 
@@ -39,17 +40,17 @@ impl<O: Observer + ?Sized> Observer for &mut O {
         (**self).packet(packet);
     }
 
-    fn fate(&mut self, flow: usize, fate: &Fate) {
-        (**self).fate(flow, fate);
+    fn packet_outcome(&mut self, flow: usize, outcome: &PacketOutcome) {
+        (**self).packet_outcome(flow, outcome);
     }
 }
 
-/// What became of a packet on an edge.
+/// How a packet fared on an edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
-    /// It came out.
-    Passed(Passage),
-    /// It was dropped.
+pub enum PacketOutcome {
+    /// The packet came out.
+    Delivered(PacketTimes),
+    /// The packet was dropped.
     Dropped {
         /// When.
         at: Time,
@@ -65,11 +66,13 @@ pub enum Fate {
 pub struct Captured<'a> {
     /// When.
     pub at: Time,
+    /// The node.
+    pub node: NodeId,
     /// The edge by which it came, or is about to leave.
     pub edge: EdgeId,
     /// Whether it leaves the node.
     pub leaves: bool,
-    /// Index of its flow in [`crate::Config::flows`].
+    /// Index of its flow in [`crate::Experiment::flows`].
     pub flow: usize,
     /// Tells the connections of a flow apart: they are numbered as they begin, over all flows.
     pub connection: u64,

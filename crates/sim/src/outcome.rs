@@ -1,4 +1,4 @@
-//! What a simulation found out.
+//! Results of a simulation.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use fairwater_net::Time;
 /// Everything measured. Equal configurations give equal outcomes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
-    /// In the order of [`crate::Config::flows`].
+    /// In the order of [`crate::Experiment::flows`].
     pub flows: Vec<FlowOutcome>,
-    /// In the order of [`crate::Config::edges`].
+    /// In the order of [`crate::Experiment::edges`].
     pub edges: Vec<EdgeOutcome>,
-    /// Packets that passed an edge, over all edges: what the simulator's speed is reckoned by.
+    /// Packets that passed an edge, over all edges: the measure of the simulator's speed.
     pub hops: u64,
     /// Events taken.
     pub events: u64,
@@ -19,7 +19,7 @@ pub struct Outcome {
     pub reports: u64,
     /// Flows that went under the fallback, each time counted.
     pub fallbacks: u64,
-    /// What the plane had to say, with the time: faults, algorithms that failed.
+    /// Notices of the plane, with the time: faults, algorithms that failed.
     pub notices: Vec<(Time, String)>,
 }
 
@@ -28,27 +28,38 @@ pub struct Outcome {
 pub struct FlowOutcome {
     /// Payload bytes that the receiver had in order.
     pub delivered_bytes: u64,
-    /// Payload bytes sent, those sent again included.
+    /// Payload bytes sent, including retransmissions.
     pub sent_bytes: u64,
     /// Segments sent.
     pub segments: u64,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub retransmissions: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
     /// Segments marked CE on arrival.
     pub marked: u64,
-    /// RTT samples: the least, the mean, and 50, 95 and 99 of 100, µs.
-    pub rtt_us: Quantiles,
-    /// Requests that were done, in the order they were done.
+    /// RTT samples, µs; `None` without a sample.
+    pub rtt_us: Option<Quantiles>,
+    /// Finished requests, in the order in which they finished.
     pub requests: Vec<Request>,
-    /// Requests begun and not done.
+    /// Requests begun and not finished.
     pub unfinished: u64,
+    /// Time that the flow ran without its algorithm; `None` of none.
+    pub fallback: Option<Fallback>,
     /// At each [`crate::Measure::interval`].
     pub samples: Vec<Sample>,
 }
 
-/// A distribution in five numbers; zeros of nothing.
+/// Time that the datapath's fallback controlled a flow in its algorithm's place.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Fallback {
+    /// The share of the time that an algorithm was to control the flow, 0 to 1.
+    pub share: f64,
+    /// Whether the algorithm or its program failed; else the plane was silent.
+    pub is_for_good: bool,
+}
+
+/// A distribution in five numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Quantiles {
     /// The least.
@@ -63,17 +74,17 @@ pub struct Quantiles {
     pub p99: f64,
 }
 
-/// A request that was done.
+/// A finished request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// It was asked for.
+    /// When the application asked for it.
     pub start: Time,
     /// Until its last byte was in order at the receiver.
     pub took: Duration,
     /// Its size.
     pub bytes: u64,
-    /// The least time it could have taken, alone on its path: its first byte's way, the handshake
-    /// if there is one, and its bytes at the bottleneck's rate.
+    /// Lower bound of `took`, alone on the path: propagation, the handshake if there is one, and the
+    /// bytes at the bottleneck's rate.
     pub ideal: Duration,
 }
 
@@ -99,7 +110,14 @@ pub struct Sample {
 /// One edge, from [`crate::Measure::from`] to the end.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct EdgeOutcome {
-    /// Packets that left it.
+    /// Packets that arrived. At all times, `offered + queued_before` is
+    /// `packets + dropped + lost + queued_after`.
+    pub offered: u64,
+    /// Packets in the queue or being sent at [`crate::Measure::from`].
+    pub queued_before: u64,
+    /// Packets in the queue or being sent at the end.
+    pub queued_after: u64,
+    /// Packets that left the bottleneck.
     pub packets: u64,
     /// Their bytes, headers included.
     pub bytes: u64,
@@ -109,10 +127,10 @@ pub struct EdgeOutcome {
     pub lost: u64,
     /// Packets that its queue marked.
     pub marked: u64,
-    /// The share of what it could carry that it carried, 0 to 1; 0 when it is unlimited.
+    /// Share of its capacity that the edge carried, 0 to 1; 0 when the capacity is unlimited.
     pub utilisation: f64,
-    /// Time in the queue of the packets that left, µs.
-    pub queueing_us: Quantiles,
+    /// Time in the queue of the packets that left, µs; `None` when none did.
+    pub queueing_us: Option<Quantiles>,
     /// At each [`crate::Measure::interval`].
     pub samples: Vec<EdgeSample>,
 }
@@ -122,14 +140,14 @@ pub struct EdgeOutcome {
 pub struct EdgeSample {
     /// The interval's end.
     pub at: Time,
-    /// Bytes that left in it.
+    /// Bytes that left in the interval.
     pub bytes: u64,
-    /// Bytes that wait in the queue at its end.
+    /// Bytes in the queue at its end.
     pub queued_bytes: u64,
     /// Mean time in the queue of the packets that left in it, µs; `None` when none did.
     pub queueing_us: Option<f64>,
-    /// Packets dropped or lost in it.
+    /// Packets dropped or lost in the interval.
     pub dropped: u64,
-    /// Packets marked in it.
+    /// Packets marked in the interval.
     pub marked: u64,
 }

@@ -1,6 +1,7 @@
 //! Packets as the links carry them, and the segments in them.
 
 use fairwater_net::{Ecn, Packet};
+use slab::Slab;
 
 use crate::routes::Hop;
 use crate::tcp::{HEADERS, Segment};
@@ -18,13 +19,13 @@ pub(crate) fn size_bytes(segment: &Segment) -> u32 {
     HEADERS + sack + syn + segment.len
 }
 
-/// A packet in the network: small, for every queue on the way moves it.
+/// A packet in the network: small, because every queue moves it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Parcel {
-    /// Where its segment lies.
+pub(crate) struct PacketHandle {
+    /// Slot of its segment in [`Segments`].
     pub(crate) segment: u32,
     pub(crate) connection: u32,
-    /// Tells the connection from those that had its place before.
+    /// Tells the connection from those that had its slot before.
     pub(crate) generation: u32,
     /// Which edge it is on, or is to enter.
     pub(crate) hop: Hop,
@@ -34,7 +35,7 @@ pub(crate) struct Parcel {
     pub(crate) to_receiver: bool,
 }
 
-impl Packet for Parcel {
+impl Packet for PacketHandle {
     fn size_bytes(&self) -> u32 {
         self.size_bytes
     }
@@ -68,40 +69,28 @@ pub(crate) const fn spread(value: u64) -> u64 {
     value ^ value >> 31
 }
 
-/// The segments under way. A place that was freed last is taken first, for it is in the cache.
+/// The segments under way. A slot that was freed last is taken first, for it is in the cache.
 #[derive(Debug, Default)]
-pub(crate) struct Segments {
-    places: Vec<Segment>,
-    free: Vec<u32>,
-}
+pub(crate) struct Segments(Slab<Segment>);
 
 impl Segments {
     #[inline]
     pub(crate) fn put(&mut self, segment: Segment) -> u32 {
-        match self.free.pop() {
-            Some(place) => {
-                self.places[place as usize] = segment;
-                place
-            }
-            None => {
-                self.places.push(segment);
-                u32::try_from(self.places.len() - 1).unwrap_or(u32::MAX)
-            }
-        }
+        u32::try_from(self.0.insert(segment)).unwrap_or(u32::MAX)
     }
 
     #[inline]
-    pub(crate) fn get(&self, place: u32) -> &Segment {
-        &self.places[place as usize]
+    pub(crate) fn get(&self, slot: u32) -> &Segment {
+        &self.0[slot as usize]
     }
 
     #[inline]
-    pub(crate) fn free(&mut self, place: u32) {
-        self.free.push(place);
+    pub(crate) fn free(&mut self, slot: u32) {
+        let _ = self.0.try_remove(slot as usize);
     }
 
     /// Segments that were put and not freed.
     pub(crate) fn len(&self) -> usize {
-        self.places.len() - self.free.len()
+        self.0.len()
     }
 }

@@ -1,14 +1,17 @@
-//! The plane and the way to it: a datapath on each sending host, one service, and packets between
-//! them that take time. What runs is what runs in reality; only its clock and its links are here.
+//! The plane and the datapaths: one service, a datapath on each sending host, and packets between
+//! them that take time. The code is what runs in reality; only the clock and the links are
+//! simulated.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use fairwater_datapath::{Backend, Controls, Datapath, PeerId, Signal, StartError, UnknownFlow};
+use fairwater_datapath::{
+    Backend, Controls, Datapath, FlowState, PeerId, Signal, StartError, UnknownFlow,
+};
 use fairwater_net::Time;
 use fairwater_plane::Plane;
-use fairwater_plane::serve::{self, Notice, Service};
 use fairwater_proto::{Dialect, FlowId, FlowInfo, ToDatapath, Updates};
+use fairwater_service::{self, Service, ServiceNotice};
 
 use crate::PlaneConfig;
 
@@ -18,34 +21,34 @@ pub(crate) type Host = u32;
 /// A message is not cut: a packet has what was to be sent at one moment.
 const MAX_PACKET: usize = 1 << 16;
 
-/// A plane, the datapaths, and what is on its way between them.
+/// A plane, the datapaths, and the packets between them.
 #[derive(Debug)]
 pub(crate) struct PlaneLink {
     service: Service,
-    hosts: Vec<Joined>,
+    hosts: Vec<DatapathHost>,
     delay: Duration,
     /// At least 1.
     period_ns: u64,
     outages: Vec<(Time, Time)>,
-    beat: Duration,
+    heartbeat: Duration,
     to_plane: Transit,
     to_datapaths: Transit,
     notices: Vec<(Time, String)>,
 }
 
-/// A datapath and its place at the service.
+/// The datapath of one host, and its peer at the service.
 #[derive(Debug)]
-struct Joined {
+struct DatapathHost {
     datapath: Datapath,
     plane: PeerId,
-    peer: serve::PeerId,
+    peer: fairwater_service::PeerId,
 }
 
-/// Packets under way, in the order they were sent, which is that in which they arrive.
+/// Packets in transit, in the order in which they were sent and will arrive.
 #[derive(Debug, Default)]
 struct Transit {
     packets: VecDeque<Packet>,
-    /// Buffers to be used again.
+    /// Buffers for reuse.
     spare: Vec<Vec<u8>>,
 }
 
@@ -83,12 +86,14 @@ impl Transit {
 
 impl PlaneLink {
     pub(crate) fn new(plane: Plane, config: &PlaneConfig) -> Self {
-        let beat = config.silence / 10;
-        let service = serve::Config {
-            alive_us: u32::try_from(beat.as_micros()).unwrap_or(u32::MAX).max(1),
+        let interval = config.silence / 10;
+        let service = fairwater_service::Config {
+            alive_us: u32::try_from(interval.as_micros())
+                .unwrap_or(u32::MAX)
+                .max(1),
             max_peers: u32::MAX,
             max_flows: fairwater_plane::MAX_FLOWS,
-            ..serve::Config::default()
+            ..fairwater_service::Config::default()
         };
         Self {
             service: Service::new(plane, service),
@@ -96,7 +101,7 @@ impl PlaneLink {
             delay: config.delay,
             period_ns: (Time::ZERO + config.period).as_nanos().max(1),
             outages: config.outages.clone(),
-            beat: beat / 2,
+            heartbeat: interval / 2,
             to_plane: Transit::default(),
             to_datapaths: Transit::default(),
             notices: Vec::new(),
@@ -114,9 +119,9 @@ impl PlaneLink {
             ..fairwater_datapath::Config::default()
         });
         let plane = datapath.add_peer(Dialect::Own, 0);
-        let peer = self.service.connect(0)?;
+        let peer = self.service.connect(0).ok()?;
         let host = Host::try_from(peer.index()).ok()?;
-        self.hosts.push(Joined {
+        self.hosts.push(DatapathHost {
             datapath,
             plane,
             peer,
@@ -160,9 +165,15 @@ impl PlaneLink {
         controls
     }
 
-    /// The sender changed its window by itself.
+    /// What controls the flow.
+    pub(crate) fn state(&self, host: Host, flow: FlowId) -> Option<FlowState> {
+        let view = self.hosts[host as usize].datapath.flow(flow);
+        view.map(|view| view.state)
+    }
+
+    /// The sender changed its window by itself, for instance after a timeout.
     pub(crate) fn set_controls(&mut self, host: Host, flow: FlowId, controls: Controls) {
-        // Only what is in force is told, and it is in force because it is in range.
+        // Controls in force are in range, so the datapath accepts them.
         let _ = self.hosts[host as usize]
             .datapath
             .set_controls(flow, controls);
@@ -177,7 +188,7 @@ impl PlaneLink {
         }
     }
 
-    /// When the plane next takes something up.
+    /// When the plane next processes packets.
     pub(crate) fn next_take_up(&self) -> Option<Time> {
         self.to_plane.next().map(|arrives| {
             let turns = arrives.as_nanos().div_ceil(self.period_ns);
@@ -197,7 +208,7 @@ impl PlaneLink {
         at
     }
 
-    /// The plane takes up what has arrived, and answers.
+    /// The plane processes the packets that have arrived, and answers.
     pub(crate) fn take_up(&mut self, now: Time) {
         while let Some(packet) = self.to_plane.take(now) {
             let peer = self.hosts[packet.host as usize].peer;
@@ -216,7 +227,7 @@ impl PlaneLink {
         }
     }
 
-    /// Somebody commands a flow in the plane's place, in its words and over its way.
+    /// Sends a command to a flow as the plane would, in the same encoding and with the same delay.
     pub(crate) fn command(
         &mut self,
         (host, flow): (Host, FlowId),
@@ -258,8 +269,8 @@ impl PlaneLink {
         }
     }
 
-    /// Signs of life and silence. Returns when to call it again.
-    pub(crate) fn beat(&mut self, now: Time) -> Time {
+    /// Heartbeats and silence timers. Returns when to call this again.
+    pub(crate) fn heartbeat(&mut self, now: Time) -> Time {
         if self.after_outages(now) == now {
             self.service.tick(micros(now));
             self.answer(now);
@@ -273,19 +284,22 @@ impl PlaneLink {
             }
         }
         self.collect_notices(now);
-        now + self.beat
+        now + self.heartbeat
     }
 
     fn collect_notices(&mut self, now: Time) {
         for notice in self.service.drain_notices() {
-            // That hosts come is no news here.
-            if !matches!(notice, Notice::Came { .. } | Notice::Left { .. }) {
+            // Every host connects: that is not worth a notice.
+            if !matches!(
+                notice,
+                ServiceNotice::Connected { .. } | ServiceNotice::Disconnected { .. }
+            ) {
                 self.notices.push((now, notice.to_string()));
             }
         }
     }
 
-    /// Something that the plane does not know.
+    /// Adds a notice of the simulator.
     pub(crate) fn notice(&mut self, now: Time, notice: String) {
         self.notices.push((now, notice));
     }
@@ -297,11 +311,11 @@ impl PlaneLink {
 
     /// Times that a flow went under the fallback.
     pub(crate) fn fallbacks(&self) -> u64 {
-        let of = |joined: &Joined| joined.datapath.statistics().fallbacks;
+        let of = |joined: &DatapathHost| joined.datapath.statistics().fallbacks;
         self.hosts.iter().map(of).sum()
     }
 
-    /// All that the plane had to say.
+    /// All notices of the run.
     pub(crate) fn into_notices(mut self, now: Time) -> Vec<(Time, String)> {
         self.collect_notices(now);
         self.notices

@@ -1,6 +1,6 @@
-//! The simulation: takes one event after another.
+//! The simulation: processes one event after another.
 
-mod governing;
+mod control;
 mod measuring;
 mod moving;
 mod stepping;
@@ -11,7 +11,9 @@ use fairwater_net::Time;
 use fairwater_plane::Plane;
 use thiserror::Error;
 
+use crate::check::check_with;
 use crate::connection::Connections;
+use crate::ecn::negotiated_ecn;
 use crate::edges::Edges;
 use crate::events::{Alarm, Event, Events};
 use crate::flow::Flow;
@@ -19,29 +21,29 @@ use crate::packet::Segments;
 use crate::plane_link::PlaneLink;
 use crate::random::{Purpose, stream};
 use crate::routes::{Finder, Routes};
-use crate::traffic::{Act, Source};
-use crate::{Config, ConfigError, Governor, Observer, Outcome};
+use crate::traffic::{Action, Source};
+use crate::{ConfigErrors, Controller, Experiment, Observer, Outcome};
 
-pub use stepping::{CommandError, EdgeReading, FlowReading};
+pub use stepping::{CommandError, EdgeSnapshot, FlowSnapshot};
 
 /// Why there is no outcome.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum SimulationError {
-    /// It was not begun.
+    /// The configuration was refused.
     #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// The observer ended it.
+    Config(#[from] ConfigErrors),
+    /// The observer stopped the simulation.
     #[error("the simulation was ended before its time")]
     Stopped,
 }
 
-/// Simulates. `plane` hosts the algorithms that the flows name; one without any will do when none
-/// is named.
+/// Runs a simulation. `plane` hosts the algorithms that the flows name; it may be empty if no flow
+/// names one.
 ///
 /// # Errors
-/// Everything that is wrong with the configuration, or that the observer ended it.
+/// All errors of the configuration, or that the observer stopped it.
 pub fn run(
-    config: &Config,
+    config: &Experiment,
     plane: Plane,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, SimulationError> {
@@ -51,11 +53,11 @@ pub fn run(
 /// Events between two calls of [`Observer::progress`]: some milliseconds.
 const PROGRESS_EVENTS: u64 = 1 << 16;
 
-/// A simulation under way: whoever has it says how far it goes, looks at it, and may command its
-/// flows. [`run`] is one that is taken to its end at once; where it was stopped on the way, and
-/// what was looked at, changes nothing in the outcome.
+/// A running simulation. The caller steps it, may read snapshots and may command flows; [`run`]
+/// takes one to its end at once. Where a simulation was stopped, and what was read, changes nothing
+/// in the outcome.
 ///
-/// `C` is the configuration, borrowed or owned: `&Config`, `Arc<Config>`.
+/// `C` is the configuration, borrowed or owned: `&Experiment`, `Arc<Experiment>`.
 #[derive(Debug)]
 pub struct Simulation<C, O = ()> {
     config: C,
@@ -72,27 +74,27 @@ pub struct Simulation<C, O = ()> {
     plane: PlaneLink,
     plane_alarm: Alarm,
     datapaths_alarm: Alarm,
-    /// Filled and emptied at a turn of an application.
-    acts: Vec<Act>,
+    /// Scratch space for the actions of an application.
+    actions: Vec<Action>,
 }
 
-impl<C: Deref<Target = Config>, O: Observer> Simulation<C, O> {
-    /// At its beginning. `plane` hosts the algorithms that the flows name; one without any will
-    /// do when none is named.
+impl<C: Deref<Target = Experiment>, O: Observer> Simulation<C, O> {
+    /// A simulation at time 0. `plane` hosts the algorithms that the flows name; it may be empty if
+    /// no flow names one.
     ///
     /// # Errors
-    /// Everything that is wrong with the configuration.
-    pub fn new(config: C, plane: Plane, observer: O) -> Result<Self, ConfigError> {
+    /// All errors of the configuration.
+    pub fn new(config: C, plane: Plane, observer: O) -> Result<Self, ConfigErrors> {
         let has = |name: &str| plane.algorithms().iter().any(|a| a.name() == name);
-        config.check_with(has)?;
+        check_with(&config, has)?;
         Ok(Self::begin(config, plane, observer))
     }
 
-    /// The configuration has been checked.
+    /// Builds the simulation of a checked configuration.
     fn begin(owner: C, plane: Plane, observer: O) -> Self {
-        let config: &Config = &owner;
+        let config: &Experiment = &owner;
         let end = Time::ZERO + config.duration;
-        let ecn = config.flows.iter().map(|flow| flow.negotiated_ecn(&plane));
+        let ecn = config.flows.iter().map(|flow| negotiated_ecn(flow, &plane));
         let ecn: Vec<_> = ecn.collect();
         let mut plane = PlaneLink::new(plane, &config.plane);
         let mut events = Events::default();
@@ -107,9 +109,9 @@ impl<C: Deref<Target = Config>, O: Observer> Simulation<C, O> {
         }
         let mut flows = Vec::with_capacity(config.flows.len());
         for (index, (flow, ecn)) in config.flows.iter().zip(ecn).enumerate() {
-            let ways = finder.ways(flow, &mut routes);
-            let host = match flow.governor {
-                Governor::Plane(_) => {
+            let paths = finder.paths(flow, &mut routes);
+            let host = match flow.controller {
+                Controller::Plane(_) => {
                     let host = &mut hosts[flow.from.0 as usize];
                     if host.is_none() {
                         *host =
@@ -117,7 +119,7 @@ impl<C: Deref<Target = Config>, O: Observer> Simulation<C, O> {
                     }
                     *host
                 }
-                Governor::Native(_) => None,
+                Controller::Native(_) => None,
             };
             let jitter = crate::sizes::jitter(
                 flow.start_jitter,
@@ -125,7 +127,7 @@ impl<C: Deref<Target = Config>, O: Observer> Simulation<C, O> {
             );
             let rng = stream(config.seed, Purpose::Requests, index);
             let source = Source::new(flow, flow.start + jitter, rng);
-            let mut flow = Flow::new(config, flow, source, ways, &routes, host, ecn);
+            let mut flow = Flow::new(config, flow, source, paths, &routes, host, ecn);
             let first = flow.source.first_turn();
             let event = Event::Flow(u32::try_from(index).unwrap_or(u32::MAX));
             flow.alarm.set(Some(first), event, &mut events);
@@ -150,7 +152,7 @@ impl<C: Deref<Target = Config>, O: Observer> Simulation<C, O> {
             plane,
             plane_alarm: Alarm::default(),
             datapaths_alarm: Alarm::default(),
-            acts: Vec::new(),
+            actions: Vec::new(),
         }
     }
 
@@ -203,7 +205,8 @@ impl<C: Deref<Target = Config>, O: Observer> Simulation<C, O> {
                 }
             }
             Event::Heartbeat => {
-                let next = self.plane.beat(self.now);
+                let next = self.plane.heartbeat(self.now);
+                self.count_fallbacks(next.since(self.now));
                 self.events.push(next, Event::Heartbeat);
                 self.wake_plane();
             }

@@ -1,31 +1,31 @@
-//! What applications ask of their connections, and when.
+//! Applications: what they ask of their connections, and when.
 
 use std::time::Duration;
 
 use fairwater_net::Time;
 use rand_chacha::ChaCha8Rng;
 
-use crate::sizes::until_next_arrival;
+use crate::sizes::{draw, until_next_arrival};
 use crate::{FlowConfig, Traffic};
 
-/// What an application does.
+/// An action of an application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Act {
-    /// Opens a connection; what follows is about it.
+pub(crate) enum Action {
+    /// Opens a connection, which the actions after it are about.
     Open,
-    /// Writes so many bytes that are a request.
+    /// Writes a request of this many bytes.
     Ask(u64),
-    /// Writes so many bytes.
+    /// Writes this many bytes.
     Write(u64),
-    /// Has always more to send.
+    /// Writes without end.
     Flood,
-    /// Has no more than was sent so far.
+    /// Takes back what has not been sent.
     Cut,
-    /// Will write no more.
+    /// Closes the connection after what was written.
     Close,
 }
 
-/// The application of one flow, sans-IO: turns and answers go in, acts and the time of the next
+/// The application of one flow, sans-IO: turns and answers go in, actions and the time of the next
 /// turn come out.
 #[derive(Debug)]
 pub(crate) struct Source {
@@ -68,21 +68,21 @@ impl Source {
     }
 
     /// A turn; returns when the next is.
-    pub(crate) fn turn(&mut self, now: Time, acts: &mut Vec<Act>) -> Option<Time> {
+    pub(crate) fn turn(&mut self, now: Time, actions: &mut Vec<Action>) -> Option<Time> {
         if self.stopped {
             return None;
         }
         if now >= self.stop {
             self.stopped = true;
-            self.end(acts);
+            self.end(actions);
             return None;
         }
         let is_first = self.turns == 0;
         self.turns += 1;
         if is_first && !matches!(self.traffic, Traffic::Requests { .. }) {
-            acts.push(Act::Open);
+            actions.push(Action::Open);
         }
-        let next = self.go_on(now, is_first, acts);
+        let next = self.go_on(now, is_first, actions);
         let stops = self.stop < Time::from_nanos(u64::MAX);
         match next {
             Some(next) => Some(next.min(self.stop)),
@@ -90,58 +90,58 @@ impl Source {
         }
     }
 
-    fn go_on(&mut self, now: Time, is_first: bool, acts: &mut Vec<Act>) -> Option<Time> {
+    fn go_on(&mut self, now: Time, is_first: bool, actions: &mut Vec<Action>) -> Option<Time> {
         match &self.traffic {
             Traffic::Bulk => {
                 if is_first {
-                    acts.push(Act::Flood);
+                    actions.push(Action::Flood);
                 }
                 None
             }
             Traffic::Bytes(bytes) => {
                 if is_first {
-                    acts.extend([Act::Ask(*bytes), Act::Close]);
+                    actions.extend([Action::Ask(*bytes), Action::Close]);
                     self.stopped = true;
                 }
                 None
             }
             Traffic::OnOff { on, off } => {
                 let sends = self.turns % 2 == 1;
-                acts.push(if sends { Act::Flood } else { Act::Cut });
+                actions.push(if sends { Action::Flood } else { Action::Cut });
                 Some(now + if sends { *on } else { *off })
             }
             Traffic::Limited { rate } => {
                 // A segment at a time, or what comes together in a millisecond.
                 let chunk = self.mss.max(rate / 1_000);
-                acts.push(Act::Write(chunk));
+                actions.push(Action::Write(chunk));
                 let bytes = u128::from(self.turns) * u128::from(chunk);
                 let ns = (bytes * 1_000_000_000).div_ceil(u128::from(*rate));
                 let ns = u64::try_from(ns).unwrap_or(u64::MAX);
                 Some(self.start + Duration::from_nanos(ns))
             }
             Traffic::Requests { sizes, load } => {
-                let bytes = sizes.draw(&mut self.rng);
-                acts.extend([Act::Open, Act::Ask(bytes), Act::Close]);
+                let bytes = draw(sizes, &mut self.rng);
+                actions.extend([Action::Open, Action::Ask(bytes), Action::Close]);
                 Some(now + until_next_arrival(sizes.mean() / load, &mut self.rng))
             }
             Traffic::PingPong { bytes, count, .. } => {
                 if count.is_some_and(|count| self.asked >= count) {
                     self.stopped = true;
-                    acts.push(Act::Close);
+                    actions.push(Action::Close);
                 } else {
                     self.asked += 1;
-                    acts.push(Act::Ask(*bytes));
+                    actions.push(Action::Ask(*bytes));
                 }
                 None
             }
         }
     }
 
-    fn end(&self, acts: &mut Vec<Act>) {
+    fn end(&self, actions: &mut Vec<Action>) {
         match self.traffic {
             _ if self.turns == 0 => {}
-            Traffic::Bulk | Traffic::OnOff { .. } => acts.extend([Act::Cut, Act::Close]),
-            Traffic::Limited { .. } | Traffic::PingPong { .. } => acts.push(Act::Close),
+            Traffic::Bulk | Traffic::OnOff { .. } => actions.extend([Action::Cut, Action::Close]),
+            Traffic::Limited { .. } | Traffic::PingPong { .. } => actions.push(Action::Close),
             // Each closed its connection when it asked.
             Traffic::Bytes(_) | Traffic::Requests { .. } => {}
         }

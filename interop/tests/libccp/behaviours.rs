@@ -4,8 +4,8 @@ use std::iter::repeat_with;
 use std::time::{Duration, Instant};
 
 use fairwater_interop::cases;
-use fairwater_plane::serve::{Config, Service};
 use fairwater_plane::{Plane, SignalSet};
+use fairwater_service::{Config, Service};
 use libccp::Primitives;
 
 use crate::support::*;
@@ -201,7 +201,7 @@ fn a_running_flow_is_found_again_by_a_plane_that_was_restarted() {
         ..Config::default()
     };
     let mut next = Service::new(plane, config);
-    assert_eq!(next.connect(0), Some(former.peers().next().unwrap().id));
+    assert_eq!(next.connect(0), Ok(former.peers().next().unwrap().id));
     for _ in 0..3 {
         ack(&mut flow);
         line.settle(&mut next);

@@ -57,9 +57,9 @@ const SOURCES: [&str; 5] = [
       (report))",
 ];
 
-type Said = Arc<Mutex<Vec<Vec<u8>>>>;
+type SentMessages = Arc<Mutex<Vec<Vec<u8>>>>;
 
-struct Reports(Said);
+struct Reports(SentMessages);
 
 impl DatapathOps for Reports {
     fn send_msg(&mut self, message: &[u8]) {
@@ -83,14 +83,14 @@ fn word(value: u32) -> [u8; 4] {
 }
 
 /// The number of the flow of which libccp said last that it began.
-fn created(said: &Said) -> u32 {
+fn created(said: &SentMessages) -> u32 {
     let messages = said.lock().unwrap();
     let create = messages.iter().rev().find(|m| m[0] == 0).unwrap();
     u32::from_le_bytes(create[4..8].try_into().unwrap())
 }
 
 /// The fields of the measurements that were sent; nothing of other messages.
-fn measured(said: &Said) -> Vec<Vec<u64>> {
+fn measured(said: &SentMessages) -> Vec<Vec<u64>> {
     let messages = std::mem::take(&mut *said.lock().unwrap());
     let measures = messages.iter().filter(|m| m[0] == 1);
     let fields = measures.map(|m| m[16..].chunks_exact(8));
@@ -134,7 +134,7 @@ fn primitives(signals: &[u32; 15], cwnd: u32, rate: u32) -> Primitives {
 #[test]
 fn do_there_what_they_do_here() {
     // One flow for all: the crate leaves the memory of others' uninitialized.
-    let said = Said::default();
+    let said = SentMessages::default();
     let datapath = DatapathBuilder::default()
         .with_ops(Reports(Arc::clone(&said)))
         .with_id(3)

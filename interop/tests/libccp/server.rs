@@ -5,15 +5,15 @@ use std::time::{Duration, Instant};
 
 use fairwater_datapath::{Config as DatapathConfig, Connection, FlowState};
 use fairwater_lang::Signal;
-use fairwater_plane::serve::{Config, Endpoints, Notice, Server};
 use fairwater_plane::{FlowInfo, Plane, SignalSet};
 use fairwater_proto::Dialect;
+use fairwater_service::{Config, Endpoints, Server, ServiceNotice};
 use libccp::Primitives;
 
 use crate::support::*;
 
 /// How long to wait for what must come.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn serve(plane: Plane, directory: &Path, instance: u64) -> Server {
     let endpoints = Endpoints {
@@ -95,7 +95,7 @@ fn running_flows_of_libccp_are_found_again_after_a_restart_of_the_plane() {
     let begin = Instant::now();
     while flows.iter().any(|flow| flow.cwnd != 50_021) {
         assert!(
-            begin.elapsed() < PATIENCE,
+            begin.elapsed() < TIMEOUT,
             "{:?}",
             next.service().statistics()
         );
@@ -114,7 +114,7 @@ fn running_flows_of_libccp_are_found_again_after_a_restart_of_the_plane() {
 fn what_does_not_fit_libccp_is_refused_there_and_runs_on_our_datapath_beside_it() {
     let directory = tempfile::tempdir().unwrap();
     let mut plane = Plane::new("served", SignalSet::ALL);
-    let cubic = fairwater_algorithms::by_spec("cubic").unwrap();
+    let cubic = fairwater_algorithms::by_spec("cubic:slow_start=program-rate").unwrap();
     plane.add(|programs| cubic.build(programs)).unwrap();
     let mut server = serve(plane, directory.path(), 1);
 
@@ -150,7 +150,7 @@ fn what_does_not_fit_libccp_is_refused_there_and_runs_on_our_datapath_beside_it(
     let mut now_us = 0;
     // Ours tells of a loss at last, to have something to report.
     while reports(&server, Dialect::Own) == 0 || theirs.cwnd == 14_600 {
-        assert!(begin.elapsed() < PATIENCE);
+        assert!(begin.elapsed() < TIMEOUT);
         now_us += 10_000;
         let mut signals = [0; Signal::ALL.len()];
         signals[Signal::Now as usize] = now_us;
@@ -175,7 +175,7 @@ fn what_does_not_fit_libccp_is_refused_there_and_runs_on_our_datapath_beside_it(
         .service_mut()
         .drain_notices()
         .filter_map(|notice| match notice {
-            Notice::ProgramRefused { peer, why, .. } => Some((peer, why)),
+            ServiceNotice::ProgramRefused { peer, why, .. } => Some((peer, why)),
             _ => None,
         })
         .collect();

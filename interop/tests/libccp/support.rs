@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 
 use fairwater_interop::cases::Case;
-use fairwater_plane::serve::{Config, PeerId, Service};
 use fairwater_plane::{
     Algorithm, Control, Field, Flow, FlowInfo, Plane, Programs, Report, SignalSet, Var,
 };
+use fairwater_service::{Config, PeerId, Service};
 use libccp::{Connection, Datapath, DatapathBuilder, DatapathOps, Primitives};
 
 /// Reports the sum of twenty ACKs.
@@ -37,9 +37,9 @@ impl libccp::CongestionOps for Controls {
 }
 
 /// What libccp says, to be taken out.
-type Said = Arc<Mutex<Vec<Vec<u8>>>>;
+type SentMessages = Arc<Mutex<Vec<Vec<u8>>>>;
 
-struct Mailbox(Said);
+struct Mailbox(SentMessages);
 
 impl DatapathOps for Mailbox {
     fn send_msg(&mut self, message: &[u8]) {
@@ -47,7 +47,7 @@ impl DatapathOps for Mailbox {
     }
 }
 
-fn lock(said: &Said) -> MutexGuard<'_, Vec<Vec<u8>>> {
+fn lock(said: &SentMessages) -> MutexGuard<'_, Vec<Vec<u8>>> {
     said.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -73,7 +73,7 @@ fn keep_large_allocations_fresh() {
 /// A libccp whose messages go through memory.
 pub(crate) struct InMemory {
     pub(crate) libccp: Datapath,
-    said: Said,
+    said: SentMessages,
     peer: PeerId,
     /// Messages that libccp would not take.
     pub(crate) errors: Vec<String>,
@@ -81,7 +81,7 @@ pub(crate) struct InMemory {
 
 impl InMemory {
     pub(crate) fn new(service: &mut Service) -> Self {
-        let said = Said::default();
+        let said = SentMessages::default();
         let libccp = init(Mailbox(Arc::clone(&said)));
         Self {
             libccp,
@@ -93,7 +93,7 @@ impl InMemory {
 
     /// Messages go to and fro until there are none.
     pub(crate) fn exchange(
-        said: &Said,
+        said: &SentMessages,
         libccp: &Datapath,
         service: &mut Service,
         peer: PeerId,
@@ -125,8 +125,8 @@ impl InMemory {
         self.errors.extend(errors);
     }
 
-    pub(crate) fn line(&self) -> Line<'_> {
-        Line {
+    pub(crate) fn line(&self) -> ServiceLink<'_> {
+        ServiceLink {
             libccp: &self.libccp,
             said: &self.said,
             peer: self.peer,
@@ -136,13 +136,13 @@ impl InMemory {
 
 /// The way between one libccp and a service, while flows borrow the former.
 #[derive(Clone, Copy)]
-pub(crate) struct Line<'a> {
+pub(crate) struct ServiceLink<'a> {
     pub(crate) libccp: &'a Datapath,
-    said: &'a Said,
+    said: &'a SentMessages,
     peer: PeerId,
 }
 
-impl<'a> Line<'a> {
+impl<'a> ServiceLink<'a> {
     pub(crate) fn start(self, algorithm: &str) -> Connection<'a, Controls> {
         start(self.libccp, algorithm)
     }

@@ -4,7 +4,26 @@ use fairwater_plane::{
     AlgorithmError, Control, Field, FlowInfo, ProgramHandle, Programs, Report, Var,
 };
 
-use super::program::Shape;
+use crate::window::Period;
+
+const PROGRAM: &str = include_str!("program.ccp");
+
+/// The variant of the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Shape {
+    pub(super) version: Version,
+    /// Whether ECN marks count as losses do.
+    pub(super) ecn: bool,
+    /// How often the program reports when nothing urgent happens.
+    pub(super) period: Period,
+}
+
+/// Which BBR.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Version {
+    One,
+    Three,
+}
 
 /// The handles.
 #[derive(Debug, Clone, Copy)]
@@ -31,7 +50,7 @@ pub(super) struct Datapath {
 
 /// What a report says of the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Reading {
+pub(super) struct PathSample {
     /// The datapath's time, µs.
     pub(super) time_us: u64,
     /// Round trips that ended since the last report.
@@ -54,8 +73,13 @@ impl Datapath {
         name: &str,
         shape: Shape,
     ) -> Result<(Self, ProgramHandle), AlgorithmError> {
-        shape.period.check()?;
-        let p = programs.add(name, &shape.source())?;
+        let constants = [
+            ("three", (shape.version == Version::Three).into()),
+            ("ecn", shape.ecn.into()),
+            ("report_each_ack", (shape.period == Period::Ack).into()),
+            ("report_period_us", shape.period.micros().into()),
+        ];
+        let p = programs.add_with(name, PROGRAM, &constants)?;
         let datapath = Self {
             rounds: p.field("rounds")?,
             sampled: p.field("sampled")?,
@@ -103,9 +127,9 @@ impl Datapath {
         }
     }
 
-    pub(super) fn read(&self, report: &Report) -> Reading {
+    pub(super) fn read(&self, report: &Report) -> PathSample {
         let rtt_us = report[self.min_rtt_us];
-        Reading {
+        PathSample {
             time_us: report.time_us(),
             rounds: report[self.rounds],
             rate: report.is_set(self.sampled).then(|| report[self.rate]),

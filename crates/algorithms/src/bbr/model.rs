@@ -7,13 +7,13 @@ pub(super) struct MinRtt {
     window_us: u64,
     interval_us: u64,
     /// Of the window: what the model takes.
-    least: Option<Seen>,
+    least: Option<RttAtTime>,
     /// Of the interval.
-    recent: Option<Seen>,
+    recent: Option<RttAtTime>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Seen {
+struct RttAtTime {
     rtt_us: u64,
     at_us: u64,
 }
@@ -45,7 +45,7 @@ impl MinRtt {
 
     /// Takes the least sample since the last call. Whether a measurement is due.
     pub(super) fn update(&mut self, now_us: u64, rtt_us: Option<u64>) -> bool {
-        let old = |seen: Option<Seen>, than_us: u64| {
+        let old = |seen: Option<RttAtTime>, than_us: u64| {
             seen.is_some_and(|s| now_us > s.at_us.saturating_add(than_us))
         };
         let due = old(self.recent, self.interval_us);
@@ -54,7 +54,7 @@ impl MinRtt {
             && (due || self.recent.is_none_or(|r| rtt_us < r.rtt_us))
         {
             let at_us = now_us;
-            self.recent = Some(Seen { rtt_us, at_us });
+            self.recent = Some(RttAtTime { rtt_us, at_us });
         }
         if let Some(recent) = self.recent
             && (expired || self.least.is_none_or(|l| recent.rtt_us < l.rtt_us))

@@ -1,6 +1,6 @@
 //! ProbeRTT: little in flight for a while, to see the RTT without a queue.
 
-use super::datapath::Reading;
+use super::datapath::PathSample;
 
 /// How long in-flight data is held down, µs.
 const HOLD_US: u64 = 200_000;
@@ -21,7 +21,7 @@ impl ProbeRtt {
     }
 
     /// Whether it is over. A pause is as good as a measurement.
-    pub(super) fn is_over(&mut self, reading: &Reading) -> bool {
+    pub(super) fn is_over(&mut self, reading: &PathSample) -> bool {
         match self.until_us {
             None if reading.low_reached || reading.idled => {
                 self.until_us = Some(reading.time_us.saturating_add(HOLD_US));

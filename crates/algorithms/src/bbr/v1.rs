@@ -4,13 +4,11 @@
 use fairwater_plane::{Algorithm, AlgorithmError, Control, Flow, FlowInfo, Programs, Report, Var};
 
 use super::cwnd_gain;
-use super::datapath::{Datapath, Reading};
+use super::datapath::{Datapath, PathSample, Shape, Version};
 use super::model::{MinRtt, Plateau};
 use super::probe_rtt::ProbeRtt;
-use super::program::{Shape, Version};
 use crate::draws::Draws;
-use crate::registry::{Entry, builder};
-use crate::spec::{Parameter, Settings, within};
+use crate::parameter::{Configuration, ParameterField, ParameterSpec};
 use crate::window::Period;
 use crate::windowed::WindowedMax;
 
@@ -43,63 +41,38 @@ impl Default for BbrConfig {
     }
 }
 
-/// How the algorithm is known by name.
-pub(crate) const ENTRY: Entry = Entry {
-    name: "bbr",
-    summary: "BBR v1 (Cardwell et al. 2016): paces at the bandwidth that it measures",
-    parameters: PARAMETERS,
-    parse: |settings| builder(BbrConfig::from_settings(settings), Bbr::new),
-};
-
-const PARAMETERS: &[Parameter] = &[
-    cwnd_gain::PARAMETER,
-    Parameter::PROBE_RTT,
-    Parameter {
-        key: "min_rtt_window",
-        range: "a duration from 1s to 600s",
-        default: "10s",
-        meaning: "how long the least RTT is remembered, and how often it is measured",
-    },
-    Parameter {
-        key: "bw_window",
-        range: "a number of round trips from 2 to 1000",
-        default: "10",
-        meaning: "how long the greatest delivery rate is remembered",
-    },
-    Parameter::REPORT,
-];
-
-const MIN_RTT_WINDOW_US: std::ops::RangeInclusive<u64> = 1_000_000..=600_000_000;
-const BW_WINDOW_ROUNDS: std::ops::RangeInclusive<u64> = 2..=1_000;
-
-impl BbrConfig {
-    fn from_settings(settings: &mut Settings<'_>) -> Self {
-        let default = Self::default();
-        Self {
-            cwnd_gain: cwnd_gain::from_settings(settings),
-            probe_rtt: settings.boolean("probe_rtt").unwrap_or(default.probe_rtt),
-            min_rtt_window_us: settings
-                .duration_us("min_rtt_window", MIN_RTT_WINDOW_US)
-                .unwrap_or(default.min_rtt_window_us),
-            bw_window_rounds: settings
-                .number("bw_window", BW_WINDOW_ROUNDS)
-                .unwrap_or(default.bw_window_rounds),
-            report: settings.period().unwrap_or(default.report),
-        }
-    }
-
-    fn check(&self) -> Result<(), AlgorithmError> {
-        cwnd_gain::check(self.cwnd_gain)?;
-        let window_us = self.min_rtt_window_us;
-        within(
-            PARAMETERS,
+impl Configuration for BbrConfig {
+    const NAME: &'static str = "bbr";
+    const SUMMARY: &'static str =
+        "BBR v1 (Cardwell et al. 2016): paces at the bandwidth that it measures";
+    const PARAMETERS: &'static [ParameterSpec<Self>] = &[
+        ParameterSpec::new(
+            "cwnd_gain",
+            "cwnd while cruising, in bandwidth-delay products",
+            |c| ParameterField::Decimal(&mut c.cwnd_gain, cwnd_gain::RANGE, "a number"),
+        ),
+        ParameterSpec::new(
+            "probe_rtt",
+            "whether the flow drains the queue periodically to measure the minimum RTT",
+            |c| ParameterField::Boolean(&mut c.probe_rtt),
+        ),
+        ParameterSpec::new(
             "min_rtt_window",
-            &MIN_RTT_WINDOW_US,
-            window_us,
-            " µs",
-        )?;
-        let rounds = self.bw_window_rounds;
-        within(PARAMETERS, "bw_window", &BW_WINDOW_ROUNDS, rounds, "")
+            "window of the minimum-RTT filter, and how often the minimum RTT is measured",
+            |c| ParameterField::Micros(&mut c.min_rtt_window_us, 1_000_000..=600_000_000),
+        ),
+        ParameterSpec::new("bw_window", "window of the maximum-bandwidth filter", |c| {
+            ParameterField::Number(
+                &mut c.bw_window_rounds,
+                2..=1_000,
+                "a number of round trips",
+            )
+        }),
+        ParameterSpec::report(|c| ParameterField::Period(&mut c.report)),
+    ];
+
+    fn build(self, programs: &mut Programs) -> Result<Box<dyn Algorithm>, AlgorithmError> {
+        Ok(Box::new(Bbr::new(programs, self)?))
     }
 }
 
@@ -222,7 +195,7 @@ impl Flow for BbrFlow {
 }
 
 impl BbrFlow {
-    fn advance(&mut self, reading: &Reading, control: &mut Control) {
+    fn advance(&mut self, reading: &PathSample, control: &mut Control) {
         match &mut self.state {
             State::Startup if self.full => self.drain(control),
             State::Startup => {}

@@ -76,7 +76,8 @@ impl Collector {
         }
         // A report has its time.
         let signals: Vec<Signal> = signals.iter().filter(|s| *s != Signal::Now).collect();
-        let program = programs.add("member", &source(&signals, config.reports))?;
+        let constants = [("reports_per_rtt", config.reports.into())];
+        let program = programs.add_with("member", &source(&signals), &constants)?;
         let field = |signal: &Signal| Ok((*signal, program.field(short(*signal))?));
         Ok(Self {
             fields: signals
@@ -123,7 +124,7 @@ fn short(signal: Signal) -> &'static str {
 /// when nothing that was sent is on its way any more. For a round trip from a loss on, each ACK is
 /// reported: the window is to shrink with what arrives, or as much is lost again. That nothing is
 /// out is told at once as well: the next ACK may be long in coming.
-fn source(signals: &[Signal], reports: u64) -> String {
+fn source(signals: &[Signal]) -> String {
     let mut fields = String::new();
     let mut folds = String::new();
     for signal in signals {
@@ -145,7 +146,9 @@ fn source(signals: &[Signal], reports: u64) -> String {
         }
     }
     format!(
-        "(def
+        "(const (reports_per_rtt 4))
+
+(def
   (Report{fields}
     (volatile acks 0)
     (out 0)
@@ -169,7 +172,7 @@ fn source(signals: &[Signal], reports: u64) -> String {
   (reset))
 
 (when (|| (|| (< (- Ack.now lost_us) Flow.rtt_sample_us) (== Flow.bytes_in_flight 0))
-          (> Micros (/ Flow.rtt_sample_us {reports})))
+          (> Micros (/ Flow.rtt_sample_us reports_per_rtt)))
   (report)
   (reset))
 "

@@ -1,10 +1,10 @@
 //! How a [`CongestionManager`] behaves, and how text says so.
 
-use fairwater_plane::{AlgorithmError, By};
+use fairwater_plane::{Algorithm, AlgorithmError, By, Programs};
 
 use super::CongestionManager;
-use crate::registry::{Choice, Entry, builder};
-use crate::spec::{Parameter, Settings, within};
+use crate::parameter::{Configuration, Named, ParameterField, ParameterSpec};
+use crate::registry::Choice;
 use crate::{Cubic, CubicConfig};
 
 /// What the members' shares follow.
@@ -46,99 +46,68 @@ impl Default for CongestionManagerConfig {
     }
 }
 
-/// How the algorithm is known by name.
-pub(crate) const ENTRY: Entry = Entry {
-    name: "congestion_manager",
-    summary: "one algorithm for all flows of a key (CCP §6.3)",
-    parameters: PARAMETERS,
-    parse: |settings| {
-        builder(
-            CongestionManagerConfig::from_settings(settings),
-            CongestionManager::new,
+impl Configuration for CongestionManagerConfig {
+    const NAME: &'static str = "congestion_manager";
+    const SUMMARY: &'static str = "one algorithm for all flows of a key (CCP §6.3)";
+    const PARAMETERS: &'static [ParameterSpec<Self>] = &[
+        ParameterSpec::<Self>::new(
+            "by",
+            "what flows that are controlled together have in common",
+            |c| ParameterField::Word(&mut c.by),
+        ),
+        ParameterSpec::<Self>::new(
+            "prefix4",
+            "with `by=prefix`: how much of an IPv4 address counts",
+            |c| ParameterField::Bits(prefix(&mut c.by).map(|(v4, _)| v4), 32),
         )
-    },
-};
+        .by_default("24"),
+        ParameterSpec::<Self>::new(
+            "prefix6",
+            "with `by=prefix`: how much of an IPv6 address counts",
+            |c| ParameterField::Bits(prefix(&mut c.by).map(|(_, v6)| v6), 128),
+        )
+        .by_default("48"),
+        ParameterSpec::<Self>::new(
+            "share",
+            "what each flow's share of the whole follows; `weighted` is by tag",
+            |c| ParameterField::Word(&mut c.share),
+        ),
+        ParameterSpec::<Self>::new("reports", "reports of each flow in a round trip", |c| {
+            ParameterField::Number(&mut c.reports, 1..=64, "a number")
+        }),
+        ParameterSpec::<Self>::new("algorithm", "what controls the flows together", |c| {
+            ParameterField::Algorithm(&mut c.algorithm, Self::NAME)
+        }),
+    ];
 
-const REPORTS: std::ops::RangeInclusive<u64> = 1..=64;
-
-const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        key: "by",
-        range: "`host`, `prefix`, `interface`, `connection`, `tag` or `all`",
-        default: "host",
-        meaning: "what flows that are controlled together have in common",
-    },
-    Parameter {
-        key: "prefix4",
-        range: "from 0 to 32 bits",
-        default: "24",
-        meaning: "with `by=prefix`: how much of an IPv4 address counts",
-    },
-    Parameter {
-        key: "prefix6",
-        range: "from 0 to 128 bits",
-        default: "48",
-        meaning: "with `by=prefix`: how much of an IPv6 address counts",
-    },
-    Parameter {
-        key: "share",
-        range: "`equal`, `weighted` (by tag) or `demand`",
-        default: "equal",
-        meaning: "what each flow has of the whole",
-    },
-    Parameter {
-        key: "reports",
-        range: "from 1 to 64",
-        default: "4",
-        meaning: "reports of each flow in a round trip",
-    },
-    Parameter {
-        key: "algorithm",
-        range: "another algorithm; with parameters of its own it comes last",
-        default: "cubic",
-        meaning: "what controls the flows together",
-    },
-];
-
-impl CongestionManagerConfig {
-    fn from_settings(settings: &mut Settings<'_>) -> Self {
-        let default = Self::default();
-        let length =
-            |bits: Option<u64>, usual| bits.and_then(|b| b.try_into().ok()).unwrap_or(usual);
-        let prefix = By::Prefix {
-            v4: length(settings.number("prefix4", 0..=32), 24),
-            v6: length(settings.number("prefix6", 0..=128), 48),
-        };
-        let keys = [
-            ("host", By::Host),
-            ("prefix", prefix),
-            ("interface", By::Interface),
-            ("connection", By::Connection),
-            ("tag", By::Tag),
-            ("all", By::All),
-        ];
-        let shares = [
-            ("equal", Share::Equal),
-            ("weighted", Share::Weighted),
-            ("demand", Share::Demand),
-        ];
-        Self {
-            algorithm: settings
-                .algorithm("algorithm", ENTRY.name)
-                .unwrap_or(default.algorithm),
-            by: settings.one_of("by", &keys).unwrap_or(default.by),
-            share: settings.one_of("share", &shares).unwrap_or(default.share),
-            reports: settings
-                .number("reports", REPORTS)
-                .unwrap_or(default.reports),
-        }
+    fn build(self, programs: &mut Programs) -> Result<Box<dyn Algorithm>, AlgorithmError> {
+        Ok(Box::new(CongestionManager::new(programs, self)?))
     }
+}
 
-    pub(super) fn check(&self) -> Result<(), AlgorithmError> {
-        if let By::Prefix { v4, v6 } = self.by {
-            within(PARAMETERS, "prefix4", &(0..=32), v4, "")?;
-            within(PARAMETERS, "prefix6", &(0..=128), v6, "")?;
-        }
-        within(PARAMETERS, "reports", &REPORTS, self.reports, "")
+/// The lengths of the prefixes, where there are any.
+fn prefix(by: &mut By) -> Option<(&mut u8, &mut u8)> {
+    match by {
+        By::Prefix { v4, v6 } => Some((v4, v6)),
+        _ => None,
     }
+}
+
+impl Named for By {
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("host", Self::Host),
+        ("prefix", Self::Prefix { v4: 24, v6: 48 }),
+        ("interface", Self::Interface),
+        ("connection", Self::Connection),
+        ("tag", Self::Tag),
+        ("all", Self::All),
+    ];
+}
+
+impl Named for Share {
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("equal", Self::Equal),
+        ("weighted", Self::Weighted),
+        ("demand", Self::Demand),
+    ];
 }

@@ -6,7 +6,7 @@
 
 mod collect;
 mod config;
-mod orders;
+mod controls;
 mod pool;
 
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use fairwater_plane::{
     Programs, Reason, Report,
 };
 
-pub(crate) use config::ENTRY;
 pub use config::{CongestionManagerConfig, Share};
 
+use crate::parameter::Configuration;
 use collect::Collector;
 use pool::Pool;
 
@@ -74,7 +74,7 @@ impl Algorithm for CongestionManager {
     }
 
     fn new_aggregate(&self, _: &Key, info: &FlowInfo) -> Option<Box<dyn Aggregate>> {
-        Some(Box::new(Managed {
+        Some(Box::new(ManagedFlows {
             collector: self.collector.clone(),
             pool: self.pool(info),
         }))
@@ -83,15 +83,15 @@ impl Algorithm for CongestionManager {
     /// A flow without a key is managed by itself.
     fn new_flow(&self, info: &FlowInfo, control: &mut Control) -> Box<dyn Flow> {
         self.collector.begin(info, control);
-        let mut alone = Alone {
+        let mut single = SingleFlow {
             collector: self.collector.clone(),
             pool: self.pool(info),
         };
-        alone.work(control, |pool| {
+        single.work(control, |pool| {
             pool.join(0, info);
             Ok(())
         });
-        Box::new(alone)
+        Box::new(single)
     }
 
     fn idle_restart(&self) -> bool {
@@ -104,21 +104,21 @@ impl Algorithm for CongestionManager {
 }
 
 /// The flows of one key.
-struct Managed {
+struct ManagedFlows {
     collector: Collector,
-    /// Or why the inner algorithm would not start.
+    /// The pool, or why the inner algorithm did not start.
     pool: Result<Pool, Reason>,
 }
 
-impl Managed {
-    /// Does something to the pool, and tells the members what comes of it.
+impl ManagedFlows {
+    /// Changes the pool, and applies the controls that follow to the members.
     fn work(&mut self, group: &mut Group, work: impl FnOnce(&mut Pool) -> Result<(), Reason>) {
         let done = match &mut self.pool {
             Ok(pool) => work(pool).map(|()| {
-                pool.orders(|at, order| {
+                pool.changed_controls(|at, controls| {
                     let control = group.member(at).and_then(|m| group.control(m));
                     if let Some(mut control) = control {
-                        order.carry_out(&mut control);
+                        controls.apply(&mut control);
                     }
                 });
             }),
@@ -130,7 +130,7 @@ impl Managed {
     }
 }
 
-impl Aggregate for Managed {
+impl Aggregate for ManagedFlows {
     fn create_subflow(&mut self, member: Member, info: &FlowInfo, group: &mut Group) {
         if let Some(mut control) = group.control(member) {
             self.collector.begin(info, &mut control);
@@ -158,16 +158,18 @@ impl Aggregate for Managed {
     }
 }
 
-/// A flow that has no key: a member of nothing.
-struct Alone {
+/// A flow without a key, in a pool of its own.
+struct SingleFlow {
     collector: Collector,
     pool: Result<Pool, Reason>,
 }
 
-impl Alone {
+impl SingleFlow {
     fn work(&mut self, control: &mut Control, work: impl FnOnce(&mut Pool) -> Result<(), Reason>) {
         let done = match &mut self.pool {
-            Ok(pool) => work(pool).map(|()| pool.orders(|_, order| order.carry_out(control))),
+            Ok(pool) => {
+                work(pool).map(|()| pool.changed_controls(|_, controls| controls.apply(control)))
+            }
             Err(reason) => Err(reason.clone()),
         };
         if let Err(reason) = done {
@@ -176,7 +178,7 @@ impl Alone {
     }
 }
 
-impl Flow for Alone {
+impl Flow for SingleFlow {
     fn on_report(&mut self, report: &Report, control: &mut Control) {
         let sample = self.collector.read(report);
         self.work(control, |pool| pool.report(0, &sample));

@@ -6,30 +6,29 @@ use std::sync::Arc;
 use fairwater_plane::{Claim, FlowInfo, NestedFlow, Reason, Signal, divide};
 
 use super::collect::Sample;
-use super::orders::Order;
+use super::controls::Controls;
 use super::{CongestionManagerConfig, Share};
 
-/// Invocations of the inner program for one report, at most: how it sees the ACKs that the report
-/// sums up.
-const MOST_STEPS: u64 = 8;
+/// Maximum invocations of the inner program for one report, which sums up several ACKs.
+const MAX_STEPS: u64 = 8;
 
-/// A member that was silent for two round trips and this long is idle, µs.
+/// A member is idle after a silence of two round trips and this time, µs.
 const IDLE_US: u64 = 10_000;
 
-/// Segments that an idle member may begin again with (RFC 6928 §2).
+/// Window of a member that resumes after idleness, segments (RFC 6928 §2).
 const RESTART_SEGMENTS: u64 = 10;
 
-/// Clocks that differ by more are different clocks, µs.
+/// Clocks that differ by more than this are unrelated, µs.
 const SAME_CLOCK_US: u64 = 1_000_000;
 
-/// The most that a tag weighs.
-const MOST_WEIGHT: u32 = 1000;
+/// Maximum weight of a tag.
+const MAX_WEIGHT: u32 = 1000;
 
-/// What one member has of a sum at most, bytes, packets or bytes/s: so the sum of as many members
-/// as there can be is a number.
-const MOST_PART: u64 = 1 << 43;
+/// Maximum part of one member in a sum (bytes, packets or bytes/s), so that the sum over all members
+/// fits 64 bits.
+const MAX_PART: u64 = 1 << 43;
 
-/// Signals of which the sum over the members counts.
+/// Signals that are summed over the members.
 const SUMMED: [Signal; 5] = [
     Signal::BytesInFlight,
     Signal::BytesPending,
@@ -38,26 +37,27 @@ const SUMMED: [Signal; 5] = [
     Signal::RateOutgoing,
 ];
 
-/// One member.
+/// One member of the pool.
 #[derive(Debug)]
-struct Seat {
+struct PoolMember {
     weight: u32,
-    /// What its clock lacks to the pool's, µs, wrapping.
+    /// Pool's clock minus the member's, µs, wrapping.
     skew_us: u64,
-    /// When it last reported or joined, by the pool's clock, µs.
-    heard_us: u64,
-    /// Its part of each sum.
+    /// Time of the last report, or of joining, by the pool's clock, µs.
+    last_report_us: u64,
+    /// The member's part of each sum.
     parts: [u64; SUMMED.len()],
     /// Bytes that were acknowledged out of order and not yet in order.
     sacked: u64,
-    /// The most bytes that it recently had in flight; it fades.
+    /// Recent maximum of bytes in flight; decays.
     peak: u64,
     idle: bool,
-    /// It has not reported since it joined others: what it sends first is spread over a round
-    /// trip, in which the others make room.
+    /// The member has not reported since it joined others. What it sends first is paced over a round
+    /// trip, during which the others make room.
     fresh: bool,
-    due: Order,
-    told: Order,
+    /// Controls that the member is to have, and those that it was sent last.
+    due: Controls,
+    sent: Controls,
 }
 
 /// All members.
@@ -67,18 +67,18 @@ pub(super) struct Pool {
     inner: NestedFlow,
     /// Bytes.
     mss: u64,
-    /// By the members' index.
-    seats: Vec<Option<Seat>>,
+    /// Members by index.
+    members: Vec<Option<PoolMember>>,
     sums: [u64; SUMMED.len()],
     now_us: u64,
     srtt_us: u64,
-    /// When it is next looked who is idle.
-    look_us: u64,
-    /// Whose turn it is to have what does not divide evenly.
+    /// Time of the next review of idle members, µs.
+    next_review_us: u64,
+    /// Member that has the remainder of an uneven division.
     turn: usize,
-    /// What was divided last: segments, bytes/s.
+    /// Window (segments) and rate (bytes/s) that were divided last.
     divided: Option<(u64, u64)>,
-    /// Kept for their memory.
+    /// Reused between divisions.
     claims: Vec<Claim>,
     shares: Vec<u64>,
 }
@@ -93,11 +93,11 @@ impl Pool {
             config,
             inner,
             mss: u64::from(info.mss.max(1)),
-            seats: Vec::new(),
+            members: Vec::new(),
             sums: [0; SUMMED.len()],
             now_us: info.now_us,
             srtt_us: info.srtt_us,
-            look_us: 0,
+            next_review_us: 0,
             turn: 0,
             divided: None,
             claims: Vec::new(),
@@ -107,32 +107,32 @@ impl Pool {
 
     /// A member joins, and has its share at once.
     pub(super) fn join(&mut self, at: usize, info: &FlowInfo) {
-        let others = self.seats.iter().flatten().any(|seat| !seat.idle);
+        let others = self.members.iter().flatten().any(|member| !member.idle);
         let skew_us = self.skew(info.now_us, 0);
         self.now_us = self.now_us.max(info.now_us.wrapping_add(skew_us));
-        let seat = Seat {
-            weight: info.tag.clamp(1, MOST_WEIGHT),
+        let member = PoolMember {
+            weight: info.tag.clamp(1, MAX_WEIGHT),
             skew_us,
-            heard_us: self.now_us,
+            last_report_us: self.now_us,
             parts: [0; SUMMED.len()],
             sacked: 0,
             peak: 0,
             idle: false,
             fresh: others,
-            due: Order::default(),
-            told: Order::default(),
+            due: Controls::default(),
+            sent: Controls::default(),
         };
-        if at >= self.seats.len() {
-            self.seats.resize_with(at + 1, || None);
+        if at >= self.members.len() {
+            self.members.resize_with(at + 1, || None);
         }
-        self.seats[at] = Some(seat);
+        self.members[at] = Some(member);
         self.divided = None;
     }
 
     /// A member leaves; the others have what it had.
     pub(super) fn leave(&mut self, at: usize) {
-        if let Some(seat) = self.seats.get_mut(at).and_then(Option::take) {
-            let mut parts = seat.parts;
+        if let Some(member) = self.members.get_mut(at).and_then(Option::take) {
+            let mut parts = member.parts;
             exchange(&mut self.sums, &mut parts, [0; SUMMED.len()]);
             self.divided = None;
         }
@@ -143,7 +143,7 @@ impl Pool {
         self.inner.close();
     }
 
-    /// What a clock that reads this lacks to the pool's, given what it lacked before.
+    /// Pool's clock minus a member's clock, given the difference before.
     fn skew(&self, clock_us: u64, before: u64) -> u64 {
         let seen_us = clock_us.wrapping_add(before);
         if seen_us.saturating_add(SAME_CLOCK_US) < self.now_us {
@@ -155,13 +155,13 @@ impl Pool {
 
     /// A member reported.
     pub(super) fn report(&mut self, at: usize, sample: &Sample) -> Result<(), Reason> {
-        let Some(mut seat) = self.seats.get_mut(at).and_then(Option::take) else {
+        let Some(mut member) = self.members.get_mut(at).and_then(Option::take) else {
             return Ok(());
         };
         let clock_us = sample.of(Signal::Now);
-        seat.skew_us = self.skew(clock_us, seat.skew_us);
-        let now_us = self.now_us.max(clock_us.wrapping_add(seat.skew_us));
-        let done = self.replay(&mut seat, sample, now_us);
+        member.skew_us = self.skew(clock_us, member.skew_us);
+        let now_us = self.now_us.max(clock_us.wrapping_add(member.skew_us));
+        let done = self.replay(&mut member, sample, now_us);
         self.now_us = now_us;
         let rtt_us = sample.of(Signal::RttSampleUs);
         if rtt_us != u64::MAX {
@@ -170,23 +170,23 @@ impl Pool {
                 srtt_us => srtt_us - srtt_us / 8 + rtt_us / 8,
             };
         }
-        let mut parts = SUMMED.map(|signal| sample.of(signal).min(MOST_PART));
-        parts[0] = sample.out.min(MOST_PART);
-        exchange(&mut self.sums, &mut seat.parts, parts);
-        seat.heard_us = now_us;
-        seat.peak = seat.peak.max(sample.of(Signal::BytesInFlight));
-        if seat.idle || seat.fresh {
-            seat.idle = false;
-            seat.fresh = false;
+        let mut parts = SUMMED.map(|signal| sample.of(signal).min(MAX_PART));
+        parts[0] = sample.out.min(MAX_PART);
+        exchange(&mut self.sums, &mut member.parts, parts);
+        member.last_report_us = now_us;
+        member.peak = member.peak.max(sample.of(Signal::BytesInFlight));
+        if member.idle || member.fresh {
+            member.idle = false;
+            member.fresh = false;
             self.divided = None;
         }
-        seat.told = Order {
+        member.sent = Controls {
             cwnd: sample.cwnd,
             rate: sample.rate,
         };
-        self.seats[at] = Some(seat);
-        if now_us >= self.look_us {
-            self.look();
+        self.members[at] = Some(member);
+        if now_us >= self.next_review_us {
+            self.review();
         }
         done
     }
@@ -195,10 +195,16 @@ impl Pool {
     ///
     /// What the member sent meanwhile is taken as sent after it: the program is to see each time
     /// what is in flight before anything is sent in answer, as it does at a single ACK.
-    fn replay(&mut self, seat: &mut Seat, sample: &Sample, now_us: u64) -> Result<(), Reason> {
+    fn replay(
+        &mut self,
+        member: &mut PoolMember,
+        sample: &Sample,
+        now_us: u64,
+    ) -> Result<(), Reason> {
         let silence_us = self.silence_us();
-        let mut others = self.seats.iter().flatten();
-        let is_live = |other: &Seat| now_us.saturating_sub(other.heard_us) <= silence_us;
+        let mut others = self.members.iter().flatten();
+        let is_live =
+            |other: &PoolMember| now_us.saturating_sub(other.last_report_us) <= silence_us;
         let mut lost = sample.of(Signal::LostPkts);
         let mut timeout = sample.of(Signal::WasTimeout) != 0;
         // The path carries others' packets: this member lost some, and no more is known.
@@ -208,20 +214,23 @@ impl Pool {
         }
         let acked = sample.of(Signal::BytesAcked);
         let misordered = sample.of(Signal::BytesMisordered);
-        let before = seat.parts[0];
+        let before = member.parts[0];
         let others = self.sums[0] - before;
-        let left = misordered.saturating_add(acked.saturating_sub(seat.sacked));
-        seat.sacked = seat.sacked.saturating_sub(acked).saturating_add(misordered);
+        let left = misordered.saturating_add(acked.saturating_sub(member.sacked));
+        member.sacked = member
+            .sacked
+            .saturating_sub(acked)
+            .saturating_add(misordered);
 
-        let steps = sample.acks.clamp(1, MOST_STEPS);
-        let since_us = self.now_us.max(seat.heard_us).min(now_us);
+        let steps = sample.acks.clamp(1, MAX_STEPS);
+        let since_us = self.now_us.max(member.last_report_us).min(now_us);
         for step in 1..=steps {
             let upto = |total: u64, step: u64| {
                 (u128::from(total) * u128::from(step) / u128::from(steps)) as u64
             };
             let part = |total: u64| upto(total, step) - upto(total, step - 1);
             let last = step == steps;
-            // What is told at its own ACK needs no guess.
+            // A report of a single ACK needs no interpolation.
             let own = if last && (sample.acks <= 1 || lost > 0 || timeout) {
                 sample.of(Signal::BytesInFlight)
             } else {
@@ -241,8 +250,8 @@ impl Pool {
                 set(counted, part(sample.of(counted)));
             }
             for (at, signal) in SUMMED.into_iter().enumerate() {
-                let own = sample.of(signal).min(MOST_PART);
-                set(signal, self.sums[at] - seat.parts[at] + own);
+                let own = sample.of(signal).min(MAX_PART);
+                set(signal, self.sums[at] - member.parts[at] + own);
             }
             set(Signal::BytesInFlight, in_flight);
             set(Signal::PacketsInFlight, in_flight.div_ceil(self.mss));
@@ -267,34 +276,34 @@ impl Pool {
         self.srtt_us.saturating_mul(2).saturating_add(IDLE_US)
     }
 
-    /// Now and then: who is idle, whose turn it is.
-    fn look(&mut self) {
+    /// Marks idle members, and moves the remainder to the next member.
+    fn review(&mut self) {
         let silence_us = self.silence_us();
-        for seat in self.seats.iter_mut().flatten() {
-            seat.idle = self.now_us.saturating_sub(seat.heard_us) > silence_us;
-            if seat.idle {
-                exchange(&mut self.sums, &mut seat.parts, [0; SUMMED.len()]);
+        for member in self.members.iter_mut().flatten() {
+            member.idle = self.now_us.saturating_sub(member.last_report_us) > silence_us;
+            if member.idle {
+                exchange(&mut self.sums, &mut member.parts, [0; SUMMED.len()]);
             }
-            seat.peak -= seat.peak / 8;
+            member.peak -= member.peak / 8;
         }
         self.turn = self.turn.wrapping_add(1);
-        self.look_us = self.now_us.saturating_add(self.srtt_us.max(1_000));
+        self.next_review_us = self.now_us.saturating_add(self.srtt_us.max(1_000));
         self.divided = None;
     }
 
-    /// Hands out what has changed for members since they were told.
-    pub(super) fn orders(&mut self, mut tell: impl FnMut(usize, Order)) {
+    /// Applies the controls that changed since members were sent theirs.
+    pub(super) fn changed_controls(&mut self, mut apply: impl FnMut(usize, Controls)) {
         let whole = (self.inner.cwnd() / self.mss, self.inner.rate());
         if self.divided != Some(whole) {
             self.divide();
             self.divided = Some(whole);
         }
-        for (at, seat) in self.seats.iter_mut().enumerate() {
-            if let Some(seat) = seat
-                && seat.told != seat.due
+        for (at, member) in self.members.iter_mut().enumerate() {
+            if let Some(member) = member
+                && member.sent != member.due
             {
-                seat.told = seat.due;
-                tell(at, seat.due);
+                member.sent = member.due;
+                apply(at, member.due);
             }
         }
     }
@@ -303,11 +312,16 @@ impl Pool {
     /// would begin with, which is not counted: they send nothing.
     fn divide(&mut self) {
         let (window, rate) = (self.inner.cwnd(), self.inner.rate());
-        let all_idle = self.seats.iter().flatten().all(|seat| seat.idle);
-        let takes_part = |seat: &Seat| all_idle || !seat.idle;
+        let all_idle = self.members.iter().flatten().all(|member| member.idle);
+        let is_active = |member: &PoolMember| all_idle || !member.idle;
         self.claims.clear();
-        for seat in self.seats.iter().flatten().filter(|seat| takes_part(seat)) {
-            self.claims.push(self.config.share.claim(seat, self.mss));
+        for member in self
+            .members
+            .iter()
+            .flatten()
+            .filter(|member| is_active(member))
+        {
+            self.claims.push(self.config.share.claim(member, self.mss));
         }
         let count = self.claims.len() as u64;
         let segments = window / self.mss;
@@ -332,35 +346,35 @@ impl Pool {
             }
         };
         let mut shares = self.shares.iter();
-        for seat in self.seats.iter_mut().flatten() {
-            let cwnd = match takes_part(seat) {
+        for member in self.members.iter_mut().flatten() {
+            let cwnd = match is_active(member) {
                 true => shares.next().map_or(1, |share| share * unit),
                 false => idle_segments * self.mss,
             };
             let spread = match (rate, self.srtt_us) {
-                (0, 1..) if seat.fresh => {
+                (0, 1..) if member.fresh => {
                     let per_s = u128::from(cwnd) * 1_000_000 / u128::from(self.srtt_us);
                     u64::try_from(per_s).unwrap_or(u64::MAX).max(1)
                 }
                 _ => of_rate(cwnd),
             };
-            seat.due = Order { cwnd, rate: spread };
+            member.due = Controls { cwnd, rate: spread };
         }
     }
 }
 
 impl Share {
-    fn claim(self, seat: &Seat, mss: u64) -> Claim {
+    fn claim(self, member: &PoolMember, mss: u64) -> Claim {
         let most = match self {
             // With nothing left to be sent, twice what was recently in flight leaves room to grow.
-            Self::Demand if seat.parts[1] == 0 && !seat.fresh && seat.peak > 0 => {
-                (seat.peak / mss).saturating_mul(2).saturating_add(2)
+            Self::Demand if member.parts[1] == 0 && !member.fresh && member.peak > 0 => {
+                (member.peak / mss).saturating_mul(2).saturating_add(2)
             }
             _ => u64::MAX,
         };
         Claim {
             weight: match self {
-                Self::Weighted => seat.weight,
+                Self::Weighted => member.weight,
                 Self::Equal | Self::Demand => 1,
             },
             most,
@@ -368,7 +382,7 @@ impl Share {
     }
 }
 
-/// One member's parts of the sums are others from now on.
+/// Replaces one member's parts of the sums.
 fn exchange(
     sums: &mut [u64; SUMMED.len()],
     parts: &mut [u64; SUMMED.len()],
@@ -381,7 +395,7 @@ fn exchange(
     }
 }
 
-/// Nobody is to have nothing, as that is no window: those with the most give.
+/// Gives each share at least 1, at the cost of the largest: a window of 0 is none.
 fn one_at_least(shares: &mut [u64]) {
     for at in 0..shares.len() {
         if shares[at] > 0 {

@@ -3,15 +3,13 @@
 //! The program moves cwnd at each ACK. The plane decides what changes once a round trip: the
 //! least RTT, the velocity, the mode and δ.
 
-mod program;
 pub(crate) mod rules;
 
 use fairwater_plane::{
     Algorithm, AlgorithmError, Control, Field, Flow, FlowInfo, Programs, Report, Var,
 };
 
-use crate::registry::{Entry, builder};
-use crate::spec::{Parameter, Settings, within};
+use crate::parameter::{Configuration, ParameterField, ParameterSpec};
 pub use rules::CopaMode;
 use rules::{MAX_VELOCITY, Reading, Rules, Setting};
 
@@ -34,41 +32,24 @@ impl Default for CopaConfig {
     }
 }
 
-/// How the algorithm is known by name.
-pub(crate) const ENTRY: Entry = Entry {
-    name: "copa",
-    summary: "Copa (Arun and Balakrishnan, NSDI '18)",
-    parameters: PARAMETERS,
-    parse: |settings| builder(CopaConfig::from_settings(settings), Copa::new),
-};
+impl Configuration for CopaConfig {
+    const NAME: &'static str = "copa";
+    const SUMMARY: &'static str = "Copa (Arun and Balakrishnan, NSDI '18)";
+    const PARAMETERS: &'static [ParameterSpec<Self>] = &[
+        ParameterSpec::new(
+            "delta",
+            "the flow keeps 1/delta packets in the queue",
+            |c| ParameterField::Decimal(&mut c.delta, 0.01..=2.0, "a number"),
+        ),
+        ParameterSpec::new(
+            "mode",
+            "whether to compete with flows that fill the buffer (`auto`; `paper`: by the paper's detector alone) or not (`default`)",
+            |c| ParameterField::Word(&mut c.mode),
+        ),
+    ];
 
-const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        key: "delta",
-        range: "a number from 0.01 to 2",
-        default: "0.5",
-        meaning: "1/delta packets stay in the queue",
-    },
-    Parameter {
-        key: "mode",
-        range: "`auto` or `default`",
-        default: "auto",
-        meaning: "whether to compete with flows that fill the buffer",
-    },
-];
-
-impl CopaConfig {
-    const DELTA: std::ops::RangeInclusive<f64> = 0.01..=2.0;
-
-    fn from_settings(settings: &mut Settings<'_>) -> Self {
-        let default = Self::default();
-        let modes = [("auto", CopaMode::Auto), ("default", CopaMode::Default)];
-        Self {
-            delta: settings
-                .decimal("delta", Self::DELTA)
-                .unwrap_or(default.delta),
-            mode: settings.one_of("mode", &modes).unwrap_or(default.mode),
-        }
+    fn build(self, programs: &mut Programs) -> Result<Box<dyn Algorithm>, AlgorithmError> {
+        Ok(Box::new(Copa::new(programs, self)?))
     }
 }
 
@@ -91,6 +72,8 @@ struct Handles {
     velocity: Var,
     heading: Var,
     base_us: Var,
+    ceiling: Var,
+    restored: Var,
     last_cwnd: Var,
 }
 
@@ -100,8 +83,9 @@ impl Copa {
     /// # Errors
     /// [`AlgorithmError::OutOfRange`] for a δ out of its range.
     pub fn new(programs: &mut Programs, config: CopaConfig) -> Result<Self, AlgorithmError> {
-        within(PARAMETERS, "delta", &CopaConfig::DELTA, config.delta, "")?;
-        let p = programs.add("copa", &program::source())?;
+        config.check()?;
+        let constants = [("max_velocity", MAX_VELOCITY.into())];
+        let p = programs.add_with("copa", include_str!("program.ccp"), &constants)?;
         Ok(Self {
             config,
             handles: Handles {
@@ -115,6 +99,8 @@ impl Copa {
                 velocity: p.variable("velocity")?,
                 heading: p.variable("heading")?,
                 base_us: p.variable("base_us")?,
+                ceiling: p.variable("ceiling")?,
+                restored: p.variable("restored")?,
                 last_cwnd: p.variable("last_cwnd")?,
             },
         })
@@ -162,7 +148,7 @@ impl Flow for CopaFlow {
             cwnd_packets: report.cwnd() / self.mss as u64,
             rtt_us: (least_us < u64::MAX).then(|| (least_us, report[h.greatest_us])),
             srtt_us: report[h.srtt_us],
-            lost: report[h.lost] > 0,
+            lost: report[h.lost],
             slow_start: report.is_set(h.slow_start),
         };
         let setting = self.rules.observe(&reading);
@@ -183,6 +169,13 @@ impl Flow for CopaFlow {
         }
         if setting.heading != self.told.heading {
             control.update(h.heading, setting.heading);
+        }
+        if setting.ceiling != self.told.ceiling {
+            let least = 2 * self.mss as u64;
+            control.update(h.ceiling, setting.ceiling.max(least));
+        }
+        if setting.restored > 0 {
+            control.update(h.restored, setting.restored);
         }
         self.told = setting;
     }

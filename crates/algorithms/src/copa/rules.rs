@@ -21,6 +21,17 @@ const TEST_EACH_US: u64 = 10_000_000;
 const DRAIN_ROUNDS: u64 = PATIENCE_ROUNDS + 2;
 /// RTTmin does not rise for so long after competitive mode began, µs.
 const MEMORY_US: u64 = 120_000_000;
+/// In competitive mode, a flow tests as well when the queueing delay falls by more than this part
+/// within [`FALL_ROUNDS`]: another flow may be testing, and only flows that test together can see
+/// that nobody else fills the queue.
+const FALL_PART: u64 = 48;
+const FALL_ROUNDS: u64 = 3;
+/// Two tests met the same RTT if their least RTTs differ by at most this part of the excess over
+/// RTTmin.
+const SAME_PART: u64 = 50;
+/// A round trip that loses more than this part of cwnd, and more than one packet, shows a queue
+/// that overflows unseen: RTTmin was measured while the queue was full.
+const OVERFLOW_PART: u64 = 8;
 /// 1/δ grows no further, packets: more than this in the queue is nobody's fair share.
 const MAX_SHARE: f64 = 10_000.0;
 
@@ -30,6 +41,9 @@ pub enum CopaMode {
     /// Default mode, or competitive mode while buffer-filling flows share the queue.
     #[default]
     Auto,
+    /// As [`Self::Auto`], by the paper's detector alone: several Copa flows lock each other into
+    /// competitive mode. For comparison.
+    Paper,
     /// Default mode alone.
     Default,
 }
@@ -47,8 +61,8 @@ pub(crate) struct Reading {
     pub(crate) rtt_us: Option<(u64, u64)>,
     /// The smoothed RTT, µs.
     pub(crate) srtt_us: u64,
-    /// Whether packets were lost.
-    pub(crate) lost: bool,
+    /// Packets lost.
+    pub(crate) lost: u64,
     /// The flow is in slow start, which has no velocity.
     pub(crate) slow_start: bool,
 }
@@ -64,11 +78,15 @@ pub(crate) struct Setting {
     pub(crate) velocity: u64,
     /// Whether cwnd rose in the last round trip.
     pub(crate) heading: bool,
+    /// Upper bound of cwnd, bytes; `u64::MAX` without one.
+    pub(crate) ceiling: u64,
+    /// cwnd to go back to now, bytes; 0 is none.
+    pub(crate) restored: u64,
 }
 
 impl Setting {
     /// cwnd, in packets, after `acked` packets at this standing RTT: what the datapath program
-    /// does at each ACK, for an algorithm that runs in the plane alone.
+    /// does at each ACK, for an algorithm that runs in the plane alone. Leaves out `ceiling`.
     pub(crate) fn step(&self, cwnd: f64, standing_us: u64, acked: f64) -> f64 {
         let queueing_us = standing_us.saturating_sub(self.base_us) as f64;
         let queued = cwnd * queueing_us / standing_us.max(1) as f64;
@@ -91,6 +109,8 @@ pub(crate) struct Rules {
     share: f64,
     base: WindowedMin,
     greatest: WindowedMax,
+    /// The greatest of the least RTTs of the last [`FALL_ROUNDS`], µs.
+    standing: WindowedMax,
     /// When the queue was nearly empty last, or what waits was this flow's own doing, µs.
     empty_at: u64,
     /// Slow start's overshoot is drained.
@@ -98,10 +118,13 @@ pub(crate) struct Rules {
     contest: Option<Contest>,
     round: Option<Round>,
     same: u32,
-    lost: bool,
+    /// Packets lost in this round trip.
+    lost: u64,
     recovering_until_us: u64,
     /// RTTmin does not rise before, µs.
     base_until_us: Option<u64>,
+    /// After an overflow: the bound of cwnd, bytes, and until when it holds, µs.
+    overflow: Option<(u64, u64)>,
     slow_start: bool,
     setting: Setting,
 }
@@ -119,6 +142,49 @@ struct Contest {
     test_after_us: u64,
     /// The test goes on until then, µs.
     test_until_us: Option<u64>,
+    /// cwnd during the test, bytes: what is on the path without a queue.
+    test_cwnd: u64,
+    /// The least RTT of this test and of the one before, µs.
+    test_least_us: u64,
+    former_least_us: Option<u64>,
+    /// cwnd before the test, bytes.
+    former_cwnd: u64,
+}
+
+impl Contest {
+    fn new(share: f64, now_us: u64, test_after_us: u64) -> Self {
+        Self {
+            share,
+            began_us: now_us,
+            since_us: now_us,
+            test_after_us,
+            test_until_us: None,
+            test_cwnd: u64::MAX,
+            former_cwnd: 0,
+            test_least_us: u64::MAX,
+            former_least_us: None,
+        }
+    }
+
+    /// Whether a test begins: when one is due, or nearly due and others seem to test.
+    fn test_is_due(&self, now_us: u64, delay_falls: bool) -> bool {
+        let since_us = now_us.saturating_sub(self.since_us);
+        since_us > self.test_after_us || (delay_falls && 4 * since_us > 3 * self.test_after_us)
+    }
+
+    /// Ends a test that met no empty queue. Whether the path became longer: the test before met the
+    /// same least RTT, and a queue that others fill would have changed.
+    fn end_test(&mut self, now_us: u64, base_us: u64) -> bool {
+        self.test_until_us = None;
+        self.since_us = now_us;
+        self.test_after_us = (2 * self.test_after_us).min(TEST_EACH_US);
+        let least_us = self.test_least_us;
+        let excess_us = least_us.saturating_sub(base_us);
+        let former = self.former_least_us.replace(least_us);
+        former.is_some_and(|former_us| {
+            former_us.abs_diff(least_us).saturating_mul(SAME_PART) <= excess_us
+        })
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -135,20 +201,24 @@ impl Rules {
             share,
             base: WindowedMin::default(),
             greatest: WindowedMax::default(),
+            standing: WindowedMax::default(),
             empty_at: 0,
             settled: false,
             contest: None,
             round: None,
             same: 0,
-            lost: false,
+            lost: 0,
             recovering_until_us: 0,
             base_until_us: None,
+            overflow: None,
             slow_start: true,
             setting: Setting {
                 base_us: u64::MAX,
                 share,
                 velocity: 1,
                 heading: true,
+                ceiling: u64::MAX,
+                restored: 0,
             },
         }
     }
@@ -166,10 +236,16 @@ impl Rules {
     /// Takes a reading; several may come in a round trip.
     pub(crate) fn observe(&mut self, reading: &Reading) -> Setting {
         // What is lost within a round trip of a reduction was sent before it (RFC 6582 §3.2).
-        self.lost |= reading.lost && reading.time_us >= self.recovering_until_us;
+        if reading.time_us >= self.recovering_until_us {
+            self.lost = self.lost.saturating_add(reading.lost);
+        }
         if self.slow_start != reading.slow_start {
             self.slow_start = reading.slow_start;
             self.settled = false;
+            if let Some(contest) = &mut self.contest {
+                // A timeout in a test: cwnd before says nothing any more.
+                contest.former_cwnd = 0;
+            }
             // Where cwnd went before says nothing of where it goes now.
             self.round = None;
             (self.setting.heading, self.setting.velocity) = if reading.slow_start {
@@ -178,8 +254,13 @@ impl Rules {
                 (false, MAX_VELOCITY)
             };
         }
-        if let Some((least, greatest)) = reading.rtt_us {
-            self.watch_queue(reading, least, greatest);
+        self.setting.restored = 0;
+        match reading.rtt_us {
+            Some((least, greatest)) if self.mode == CopaMode::Paper => {
+                self.watch_queue_by_the_paper(reading, least, greatest);
+            }
+            Some((least, greatest)) => self.watch_queue(reading, least, greatest),
+            None => {}
         }
         match self.round {
             Some(round) if reading.time_us.saturating_sub(round.start_us) < reading.srtt_us => {}
@@ -197,6 +278,7 @@ impl Rules {
             Some(contest) if contest.test_until_us.is_none() => contest.share,
             _ => self.share,
         };
+        self.setting.ceiling = self.ceiling(reading.time_us);
         self.setting
     }
 
@@ -215,7 +297,8 @@ impl Rules {
         if least.saturating_sub(base) <= own_us.min(range / 2).max(range / 10) {
             self.empty_at = now;
             self.settled = true;
-            self.contest = None;
+            let test = self.contest.take().filter(|c| c.test_until_us.is_some());
+            self.setting.restored = test.map_or(0, |contest| contest.former_cwnd);
         }
         if !self.settled {
             self.empty_at = now;
@@ -224,27 +307,81 @@ impl Rules {
         if self.mode == CopaMode::Default || now.saturating_sub(self.empty_at) <= patience {
             return;
         }
-        let contest = self.contest.get_or_insert(Contest {
-            share: self.share,
-            began_us: now,
-            since_us: now,
-            test_after_us: (2 * patience).min(TEST_EACH_US),
-            test_until_us: None,
-        });
+        let window = FALL_ROUNDS.saturating_mul(reading.srtt_us);
+        let high = self.standing.update(now, least, window);
+        let fall = high.saturating_sub(least);
+        let delay_falls = fall.saturating_mul(FALL_PART) > high.saturating_sub(base);
+        let first_test_us = (2 * patience).min(TEST_EACH_US);
+        let contest = self
+            .contest
+            .get_or_insert(Contest::new(self.share, now, first_test_us));
         // What a flow by itself queues in competitive mode may be too much for its oscillation to
         // drain: so take that out, now and then, and see who is left.
         match contest.test_until_us {
             Some(until) if now >= until => {
-                contest.test_until_us = None;
-                contest.since_us = now;
-                contest.test_after_us = (2 * contest.test_after_us).min(TEST_EACH_US);
+                self.setting.restored = contest.former_cwnd;
+                if contest.end_test(now, base) {
+                    self.contest = None;
+                    self.empty_at = now;
+                }
             }
-            None if now.saturating_sub(contest.since_us) > contest.test_after_us => {
+            Some(_) => contest.test_least_us = contest.test_least_us.min(least),
+            None if contest.test_is_due(now, delay_falls) => {
+                let path = reading.cwnd as f64 * base as f64 / reading.srtt_us.max(1) as f64;
                 contest.test_until_us = Some(now.saturating_add(patience));
+                contest.test_least_us = least;
+                contest.test_cwnd = path as u64;
+                contest.former_cwnd = reading.cwnd;
                 self.drain();
             }
-            _ => {}
+            None => {}
         }
+    }
+
+    /// NSDI '18 §2.2 and nothing else: the queue is nearly empty below a tenth of its range.
+    fn watch_queue_by_the_paper(&mut self, reading: &Reading, least: u64, greatest: u64) {
+        let now = reading.time_us;
+        let base = self.base.update(now, least, BASE_WINDOW_US);
+        self.setting.base_us = base;
+        let window = GREATEST_ROUNDS.saturating_mul(reading.srtt_us);
+        let greatest = self.greatest.update(now, greatest, window);
+        if least.saturating_sub(base) <= greatest.saturating_sub(base) / 10 {
+            self.empty_at = now;
+            self.contest = None;
+        }
+        let patience = PATIENCE_ROUNDS.saturating_mul(reading.srtt_us);
+        if now.saturating_sub(self.empty_at) > patience {
+            self.contest
+                .get_or_insert(Contest::new(self.share, now, u64::MAX));
+        }
+    }
+
+    /// The bound of cwnd while a test or an overflow holds the flow back.
+    fn ceiling(&mut self, now_us: u64) -> u64 {
+        let test = self.contest.filter(|c| c.test_until_us.is_some());
+        let test = test.map_or(u64::MAX, |contest| contest.test_cwnd);
+        self.overflow = self.overflow.filter(|(_, until)| now_us < *until);
+        self.overflow.map_or(test, |(cwnd, _)| cwnd.min(test))
+    }
+
+    /// Takes out of cwnd what an overflowing queue lost in a round trip, as the delay says nothing:
+    /// the paper has no answer, and cwnd would grow for ever.
+    fn heed_overflow(&mut self, reading: &Reading, lost: u64) {
+        let sent = reading.cwnd_packets;
+        let delay_us = reading.srtt_us.saturating_sub(self.setting.base_us);
+        let queued = sent as f64 * delay_us as f64 / reading.srtt_us.max(1) as f64;
+        if self.mode == CopaMode::Paper
+            || self.contest.is_some()
+            || queued > self.share.max(TOGETHER)
+            || lost <= 1
+            || lost.saturating_mul(OVERFLOW_PART) <= sent
+        {
+            return;
+        }
+        let kept = sent.saturating_sub(lost).max(sent / 4) as f64 / sent.max(1) as f64;
+        let until = reading.time_us.saturating_add(reading.srtt_us);
+        self.overflow = Some(((reading.cwnd as f64 * kept) as u64, until));
+        self.recovering_until_us = until;
     }
 
     /// RTTmin. Before it takes a greater one for true, the flow takes its packets out of the queue
@@ -282,13 +419,14 @@ impl Rules {
         let lost = std::mem::take(&mut self.lost);
         if let Some(contest) = &mut self.contest {
             // NSDI '18 §2.2: as NewReno does with cwnd, so competitive mode with 1/δ.
-            if lost {
+            if lost > 0 {
                 contest.share = (contest.share / 2.0).max(self.share);
                 self.recovering_until_us = reading.time_us.saturating_add(reading.srtt_us);
             } else if contest.test_until_us.is_none() {
                 contest.share = (contest.share + 1.0).min(MAX_SHARE.max(self.share));
             }
         }
+        self.heed_overflow(reading, lost);
         // NSDI '18 §2.1.
         let heading = match reading.cwnd.cmp(&round.cwnd) {
             std::cmp::Ordering::Equal => self.setting.heading,
@@ -306,4 +444,12 @@ impl Rules {
         }
         self.setting.heading = heading;
     }
+}
+
+impl crate::parameter::Named for CopaMode {
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("auto", Self::Auto),
+        ("paper", Self::Paper),
+        ("default", Self::Default),
+    ];
 }

@@ -7,10 +7,11 @@ pub(crate) mod curve;
 
 use fairwater_plane::{Algorithm, AlgorithmError, Control, Flow, FlowInfo, Programs, Report};
 
-use crate::registry::{Entry, builder};
-use crate::spec::{Parameter, Settings};
-use crate::window::{Decrease, HyStart, Marks, Pace, Period, Reading, Shape, SlowStart, Window};
-use curve::{Epoch, w_max_after};
+use crate::parameter::{Configuration, ParameterField, ParameterSpec};
+use crate::window::{
+    Decrease, HyStart, Marks, Pace, Period, Shape, SlowStart, Window, WindowSample,
+};
+use curve::{BETA, Epoch, w_max_after};
 
 /// How a [`Cubic`] behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,48 +43,28 @@ impl Default for CubicConfig {
     }
 }
 
-/// How the algorithm is known by name.
-pub(crate) const ENTRY: Entry = Entry {
-    name: "cubic",
-    summary: "CUBIC (RFC 9438), with HyStart",
-    parameters: PARAMETERS,
-    parse: |settings| builder(CubicConfig::from_settings(settings), Cubic::new),
-};
+impl Configuration for CubicConfig {
+    const NAME: &'static str = "cubic";
+    const SUMMARY: &'static str = "CUBIC (RFC 9438), with HyStart";
+    const PARAMETERS: &'static [ParameterSpec<Self>] = &[
+        ParameterSpec::slow_start(|c| ParameterField::Word(&mut c.slow_start)),
+        ParameterSpec::hystart(|c| ParameterField::Word(&mut c.hystart)),
+        ParameterSpec::new(
+            "fast_convergence",
+            "whether a flow whose window shrinks releases bandwidth sooner (RFC 9438 §4.7)",
+            |c| ParameterField::Boolean(&mut c.fast_convergence),
+        ),
+        ParameterSpec::new(
+            "reno_friendly",
+            "whether cwnd is at least what Reno's would be (RFC 9438 §4.3)",
+            |c| ParameterField::Boolean(&mut c.reno_friendly),
+        ),
+        ParameterSpec::ecn(|c| ParameterField::Boolean(&mut c.ecn)),
+        ParameterSpec::report(|c| ParameterField::Period(&mut c.report)),
+    ];
 
-const PARAMETERS: &[Parameter] = &[
-    Parameter::SLOW_START,
-    Parameter::hystart("classic"),
-    Parameter {
-        key: "fast_convergence",
-        range: "`true` or `false`",
-        default: "true",
-        meaning: "whether a flow whose window shrinks gives up bandwidth sooner",
-    },
-    Parameter {
-        key: "reno_friendly",
-        range: "`true` or `false`",
-        default: "true",
-        meaning: "whether cwnd is at least what Reno's would be",
-    },
-    Parameter::ECN,
-    Parameter::REPORT,
-];
-
-impl CubicConfig {
-    fn from_settings(settings: &mut Settings<'_>) -> Self {
-        let default = Self::default();
-        Self {
-            slow_start: settings.slow_start().unwrap_or(default.slow_start),
-            hystart: settings.hystart().unwrap_or(default.hystart),
-            fast_convergence: settings
-                .boolean("fast_convergence")
-                .unwrap_or(default.fast_convergence),
-            reno_friendly: settings
-                .boolean("reno_friendly")
-                .unwrap_or(default.reno_friendly),
-            ecn: settings.boolean("ecn").unwrap_or(default.ecn),
-            report: settings.period().unwrap_or(default.report),
-        }
+    fn build(self, programs: &mut Programs) -> Result<Box<dyn Algorithm>, AlgorithmError> {
+        Ok(Box::new(Cubic::new(programs, self)?))
     }
 }
 
@@ -100,8 +81,9 @@ impl Cubic {
     /// # Errors
     /// [`AlgorithmError::OutOfRange`] for a report period out of its range.
     pub fn new(programs: &mut Programs, config: CubicConfig) -> Result<Self, AlgorithmError> {
+        config.check()?;
         let shape = Shape {
-            decrease: Decrease::To("0.7"),
+            decrease: Decrease::To(BETA),
             slow_start: config.slow_start,
             hystart: config.hystart,
             marks: Marks::as_loss(config.ecn),
@@ -156,29 +138,29 @@ struct CubicFlow {
 
 impl Flow for CubicFlow {
     fn on_report(&mut self, report: &Report, control: &mut Control) {
-        let reading = self.window.read(report);
-        self.window.slow_start(&reading, control);
-        self.respond(&reading);
-        if reading.recovering || reading.in_slow_start() {
+        let sample = self.window.read(report);
+        self.window.slow_start(&sample, control);
+        self.respond(&sample);
+        if sample.recovering || sample.in_slow_start() {
             self.state.epoch = None;
         } else {
-            let pace = self.avoid(&reading);
+            let pace = self.avoid(&sample);
             self.window.pace(pace, &mut self.pace, control);
         }
-        self.last_us = reading.time_us;
+        self.last_us = sample.time_us;
     }
 }
 
 impl CubicFlow {
     /// What the reductions since the last report mean for the curve.
-    fn respond(&mut self, reading: &Reading) {
+    fn respond(&mut self, sample: &WindowSample) {
         // RFC 9438 §4.9: a spurious reduction leaves no trace.
-        if reading.undone {
+        if sample.undone {
             self.state = self.before;
         }
-        if reading.congested {
+        if sample.congested {
             self.before = self.state;
-            let cwnd = (reading.before as f64 / self.mss).floor();
+            let cwnd = (sample.before as f64 / self.mss).floor();
             self.state = State {
                 w_max: Some(w_max_after(
                     cwnd,
@@ -190,42 +172,42 @@ impl CubicFlow {
             };
         }
         // RFC 9438 §4.8: the next stage begins at its plateau.
-        if reading.timeout {
+        if sample.timeout {
             self.before = self.state;
             self.state = State::default();
         }
     }
 
     /// The pace of congestion avoidance.
-    fn avoid(&mut self, reading: &Reading) -> Pace {
-        let cwnd = (reading.cwnd as f64 / self.mss).max(1.0);
-        let since_us = reading.time_us.saturating_sub(self.last_us);
-        let rtt_us = if reading.min_rtt_us == u64::MAX {
+    fn avoid(&mut self, sample: &WindowSample) -> Pace {
+        let cwnd = (sample.cwnd as f64 / self.mss).max(1.0);
+        let since_us = sample.time_us.saturating_sub(self.last_us);
+        let rtt_us = if sample.min_rtt_us == u64::MAX {
             0
         } else {
-            reading.min_rtt_us
+            sample.min_rtt_us
         };
         let State {
             w_max, cwnd_prior, ..
         } = self.state;
         let epoch = match &mut self.state.epoch {
             Some(epoch) => {
-                epoch.skip(idle_us(reading, since_us, self.config.report));
-                epoch.acknowledge(reading.acked as f64 / self.mss, cwnd);
+                epoch.skip(idle_us(sample, since_us, self.config.report));
+                epoch.acknowledge(sample.acked as f64 / self.mss, cwnd);
                 epoch
             }
-            none => none.insert(Epoch::new(reading.time_us, cwnd, w_max, cwnd_prior)),
+            none => none.insert(Epoch::new(sample.time_us, cwnd, w_max, cwnd_prior)),
         };
 
         let count = epoch.count(
-            reading.time_us,
+            sample.time_us,
             rtt_us,
             cwnd,
             self.config.reno_friendly,
             w_max.is_some(),
         );
         let ahead_us = rtt_us.max(self.config.report.micros());
-        let mut ceiling = epoch.w_cubic(reading.time_us, ahead_us).max(cwnd + 1.0);
+        let mut ceiling = epoch.w_cubic(sample.time_us, ahead_us).max(cwnd + 1.0);
         // RFC 9438 §4.3.
         if self.config.reno_friendly {
             ceiling = ceiling.max(epoch.w_est());
@@ -243,15 +225,15 @@ impl CubicFlow {
 /// How much of the time since the last report the flow did not use its window (RFC 9438 §5.8):
 /// all of it when nothing was acknowledged under a full window, and what a pause adds to a round
 /// trip.
-fn idle_us(reading: &Reading, since_us: u64, period: Period) -> u64 {
-    let pause_us = reading
+fn idle_us(sample: &WindowSample, since_us: u64, period: Period) -> u64 {
+    let pause_us = sample
         .rtt_us
         .saturating_mul(4)
         .max(2 * period.micros())
         .max(100_000);
-    match reading.acked {
+    match sample.acked {
         0 => since_us,
-        _ if since_us > pause_us => since_us - reading.rtt_us.min(since_us),
+        _ if since_us > pause_us => since_us - sample.rtt_us.min(since_us),
         _ => 0,
     }
 }

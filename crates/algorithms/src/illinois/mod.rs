@@ -9,9 +9,8 @@ mod curves;
 
 use fairwater_plane::{Algorithm, AlgorithmError, Control, Flow, FlowInfo, Programs, Report};
 
-use crate::registry::{Entry, builder};
-use crate::spec::{Parameter, Settings};
-use crate::window::{Decrease, Marks, Pace, Period, Reading, Shape, SlowStart, Window};
+use crate::parameter::{Configuration, Conflict, ParameterField, ParameterSpec};
+use crate::window::{Decrease, Marks, Pace, Period, Shape, SlowStart, Window, WindowSample};
 use curves::Curves;
 
 /// How an [`Illinois`] behaves.
@@ -48,104 +47,65 @@ impl Default for IllinoisConfig {
     }
 }
 
-/// How the algorithm is known by name.
-pub(crate) const ENTRY: Entry = Entry {
-    name: "illinois",
-    summary: "Illinois (Liu, Başar and Srikant): growth and cuts by queueing delay",
-    parameters: PARAMETERS,
-    parse: |settings| builder(IllinoisConfig::from_settings(settings), Illinois::new),
-};
+impl Configuration for IllinoisConfig {
+    const NAME: &'static str = "illinois";
+    const SUMMARY: &'static str =
+        "Illinois (Liu, Başar and Srikant): growth and cuts by queueing delay";
+    const PARAMETERS: &'static [ParameterSpec<Self>] = &[
+        ParameterSpec::new(
+            "alpha_min",
+            "growth of cwnd at the greatest queueing delay; at most `alpha_max`",
+            |c| {
+                ParameterField::Decimal(
+                    &mut c.alpha_min,
+                    0.01..=1000.0,
+                    "a number of segments a round trip",
+                )
+            },
+        ),
+        ParameterSpec::new("alpha_max", "growth of cwnd at low queueing delay", |c| {
+            ParameterField::Decimal(
+                &mut c.alpha_max,
+                0.01..=1000.0,
+                "a number of segments a round trip",
+            )
+        }),
+        ParameterSpec::new(
+            "beta_min",
+            "share of cwnd that a loss takes at low queueing delay; at most `beta_max`",
+            |c| ParameterField::Decimal(&mut c.beta_min, 0.01..=0.9, "a share"),
+        ),
+        ParameterSpec::new(
+            "beta_max",
+            "share of cwnd that a loss takes at high queueing delay, and always below 15 segments",
+            |c| ParameterField::Decimal(&mut c.beta_max, 0.01..=0.9, "a share"),
+        ),
+        ParameterSpec::slow_start(|c| ParameterField::Word(&mut c.slow_start)),
+        ParameterSpec::ecn(|c| ParameterField::Boolean(&mut c.ecn)),
+        ParameterSpec::report(|c| ParameterField::Period(&mut c.report)),
+    ];
 
-const ALPHA: &str = "a number of segments a round trip from 0.01 to 1000";
-const BETA: &str = "a share from 0.01 to 0.9";
+    fn build(self, programs: &mut Programs) -> Result<Box<dyn Algorithm>, AlgorithmError> {
+        Ok(Box::new(Illinois::new(programs, self)?))
+    }
 
-const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        key: "alpha_min",
-        range: ALPHA,
-        default: "0.3",
-        meaning: "the growth at the greatest queueing delay; at most alpha_max",
-    },
-    Parameter {
-        key: "alpha_max",
-        range: ALPHA,
-        default: "10",
-        meaning: "the growth when hardly anything queues",
-    },
-    Parameter {
-        key: "beta_min",
-        range: BETA,
-        default: "0.125",
-        meaning: "what a loss takes when little queues; at most beta_max",
-    },
-    Parameter {
-        key: "beta_max",
-        range: BETA,
-        default: "0.5",
-        meaning: "what a loss takes when much queues, and always below 15 segments",
-    },
-    Parameter::SLOW_START,
-    Parameter::ECN,
-    Parameter::REPORT,
-];
-
-impl IllinoisConfig {
-    const ALPHAS: std::ops::RangeInclusive<f64> = 0.01..=1000.0;
-    const BETAS: std::ops::RangeInclusive<f64> = 0.01..=0.9;
-
-    fn from_settings(settings: &mut Settings<'_>) -> Self {
-        let default = Self::default();
-        let mut decimal = |key, range, default| settings.decimal(key, range).unwrap_or(default);
-        let alpha_max = decimal("alpha_max", Self::ALPHAS, default.alpha_max);
-        let alpha_min = decimal("alpha_min", Self::ALPHAS, default.alpha_min.min(alpha_max));
-        let beta_max = decimal("beta_max", Self::BETAS, default.beta_max);
-        let beta_min = decimal("beta_min", Self::BETAS, default.beta_min.min(beta_max));
-        for (name, least, most) in [
-            ("alpha", alpha_min, alpha_max),
-            ("beta", beta_min, beta_max),
-        ] {
-            if least > most {
-                settings.refuse(format!(
-                    "`{name}_min={least}`: {name}_min must be at most {name}_max, which is {most}"
-                ));
-            }
+    fn settle(&mut self, given: &dyn Fn(&str) -> bool) {
+        if given("alpha_min") && !given("alpha_max") {
+            self.alpha_max = self.alpha_max.max(self.alpha_min);
+        } else if !given("alpha_min") {
+            self.alpha_min = self.alpha_min.min(self.alpha_max);
         }
-        Self {
-            alpha_min,
-            alpha_max,
-            beta_min,
-            beta_max,
-            slow_start: settings.slow_start().unwrap_or(default.slow_start),
-            ecn: settings.boolean("ecn").unwrap_or(default.ecn),
-            report: settings.period().unwrap_or(default.report),
+        if given("beta_min") && !given("beta_max") {
+            self.beta_max = self.beta_max.max(self.beta_min);
+        } else if !given("beta_min") {
+            self.beta_min = self.beta_min.min(self.beta_max);
         }
     }
 
-    fn check(&self) -> Result<(), AlgorithmError> {
-        let found = [
-            ("alpha_max", self.alpha_max, Self::ALPHAS),
-            (
-                "alpha_min",
-                self.alpha_min,
-                *Self::ALPHAS.start()..=self.alpha_max,
-            ),
-            ("beta_max", self.beta_max, Self::BETAS),
-            (
-                "beta_min",
-                self.beta_min,
-                *Self::BETAS.start()..=self.beta_max,
-            ),
-        ]
-        .into_iter()
-        .find(|(_, value, range)| !range.contains(value));
-        match found {
-            Some((parameter, value, range)) => Err(AlgorithmError::out_of_range(
-                parameter,
-                value,
-                format!("from {} to {}", range.start(), range.end()),
-            )),
-            None => Ok(()),
-        }
+    fn conflict(&self) -> Option<Conflict> {
+        let alpha = (("alpha_min", self.alpha_min), ("alpha_max", self.alpha_max));
+        let beta = (("beta_min", self.beta_min), ("beta_max", self.beta_max));
+        Conflict::of_order(alpha.0, alpha.1).or_else(|| Conflict::of_order(beta.0, beta.1))
     }
 }
 
@@ -242,15 +202,15 @@ struct IllinoisFlow {
 
 impl Flow for IllinoisFlow {
     fn on_report(&mut self, report: &Report, control: &mut Control) {
-        let reading = self.window.read(report);
-        self.window.slow_start(&reading, control);
-        if reading.timeout {
+        let sample = self.window.read(report);
+        self.window.slow_start(&sample, control);
+        if sample.timeout {
             // The path may be another.
             self.low_rounds = None;
             self.greatest_us = 0.0;
         }
-        self.observe(&reading);
-        let cwnd = reading.cwnd_to_grow();
+        self.observe(&sample);
+        let cwnd = sample.cwnd_to_grow();
         let (alpha, beta) = if cwnd < THRESHOLD * self.mss {
             (1.0, self.curves.beta_max)
         } else {
@@ -265,23 +225,21 @@ impl Flow for IllinoisFlow {
 
 impl IllinoisFlow {
     /// Takes the samples of a report; a round trip of them decides.
-    fn observe(&mut self, reading: &Reading) {
-        let (sum_us, samples) = reading.delays;
+    fn observe(&mut self, sample: &WindowSample) {
+        let (sum_us, samples) = sample.delays;
         self.round.sum_us = self.round.sum_us.saturating_add(sum_us);
         self.round.samples = self.round.samples.saturating_add(samples);
-        let lasted_us = reading.time_us.saturating_sub(self.round.began_us);
-        if reading.min_rtt_us == u64::MAX
-            || self.round.samples == 0
-            || lasted_us < reading.min_rtt_us
+        let lasted_us = sample.time_us.saturating_sub(self.round.began_us);
+        if sample.min_rtt_us == u64::MAX || self.round.samples == 0 || lasted_us < sample.min_rtt_us
         {
             return;
         }
         let mean_us = self.round.sum_us as f64 / self.round.samples as f64;
         self.round = Round {
-            began_us: reading.time_us,
+            began_us: sample.time_us,
             ..Round::default()
         };
-        self.least_us = self.least_us.min(reading.min_rtt_us as f64);
+        self.least_us = self.least_us.min(sample.min_rtt_us as f64);
         let delay_us = (mean_us - self.least_us).max(0.0);
         self.greatest_us = self.greatest_us.max(delay_us);
         self.beta = self.curves.beta(delay_us, self.greatest_us);

@@ -2,14 +2,12 @@
 //! is to yield to all other.
 
 mod base_delay;
-mod program;
 
 use fairwater_plane::{
     Algorithm, AlgorithmError, Control, Field, Flow, FlowInfo, Programs, Report, Var,
 };
 
-use crate::registry::{Entry, builder};
-use crate::spec::{Parameter, Settings, within};
+use crate::parameter::{Configuration, ParameterField, ParameterSpec};
 use base_delay::BaseDelay;
 
 /// How a [`LedbatPp`] behaves.
@@ -35,42 +33,24 @@ impl Default for LedbatPpConfig {
     }
 }
 
-/// How the algorithm is known by name.
-pub(crate) const ENTRY: Entry = Entry {
-    name: "ledbatpp",
-    summary: "LEDBAT++, which yields to other traffic (RFC 6817 and its successor's draft)",
-    parameters: PARAMETERS,
-    parse: |settings| builder(LedbatPpConfig::from_settings(settings), LedbatPp::new),
-};
+impl Configuration for LedbatPpConfig {
+    const NAME: &'static str = "ledbatpp";
+    const SUMMARY: &'static str =
+        "LEDBAT++, which yields to other traffic (RFC 6817 and its successor's draft)";
+    const PARAMETERS: &'static [ParameterSpec<Self>] = &[
+        ParameterSpec::new("target", "queueing delay that the flow keeps to", |c| {
+            ParameterField::Micros(&mut c.target_us, 1_000..=100_000)
+        }),
+        ParameterSpec::new(
+            "slowdowns",
+            "whether the flow slows down periodically to measure the base delay",
+            |c| ParameterField::Boolean(&mut c.slowdowns),
+        ),
+        ParameterSpec::ecn(|c| ParameterField::Boolean(&mut c.ecn)),
+    ];
 
-const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        key: "target",
-        range: "a duration from 1ms to 100ms",
-        default: "60ms",
-        meaning: "the queueing delay that it keeps to",
-    },
-    Parameter {
-        key: "slowdowns",
-        range: "`true` or `false`",
-        default: "true",
-        meaning: "whether it slows down now and then to see the base delay",
-    },
-    Parameter::ECN,
-];
-
-impl LedbatPpConfig {
-    const TARGET_US: std::ops::RangeInclusive<u64> = 1_000..=100_000;
-
-    fn from_settings(settings: &mut Settings<'_>) -> Self {
-        let default = Self::default();
-        Self {
-            target_us: settings
-                .duration_us("target", Self::TARGET_US)
-                .unwrap_or(default.target_us),
-            slowdowns: settings.boolean("slowdowns").unwrap_or(default.slowdowns),
-            ecn: settings.boolean("ecn").unwrap_or(default.ecn),
-        }
+    fn build(self, programs: &mut Programs) -> Result<Box<dyn Algorithm>, AlgorithmError> {
+        Ok(Box::new(LedbatPp::new(programs, self)?))
     }
 }
 
@@ -102,9 +82,9 @@ impl LedbatPp {
     /// # Errors
     /// [`AlgorithmError::OutOfRange`] for a target out of its range.
     pub fn new(programs: &mut Programs, config: LedbatPpConfig) -> Result<Self, AlgorithmError> {
-        let targets = LedbatPpConfig::TARGET_US;
-        within(PARAMETERS, "target", &targets, config.target_us, " µs")?;
-        let p = programs.add("ledbatpp", &program::source(config.ecn))?;
+        config.check()?;
+        let constants = [("ecn", config.ecn.into())];
+        let p = programs.add_with("ledbatpp", include_str!("program.ccp"), &constants)?;
         let handles = Handles {
             min_rtt_us: p.field("min_rtt_us")?,
             began: p.field("began")?,
@@ -142,6 +122,8 @@ impl Algorithm for LedbatPp {
     }
 }
 
+/// `Report.phase` of congestion avoidance.
+const AVOIDANCE: u64 = 1;
 const INITIAL_SEGMENTS: u64 = 2;
 /// GAIN is at least a sixteenth.
 const MOST_DIVISOR: u64 = 16;
@@ -192,7 +174,7 @@ impl LedbatPpFlow {
             let took = now.saturating_sub(since);
             self.slowdowns = Slowdowns::Due(now.saturating_add(took.saturating_mul(APART)));
         }
-        let avoiding = report[h.phase] == program::AVOIDANCE;
+        let avoiding = report[h.phase] == AVOIDANCE;
         match self.slowdowns {
             Slowdowns::Starting if avoiding && report[h.rtt_us] < u64::MAX => {
                 let wait = report[h.rtt_us].saturating_mul(FIRST_AFTER);

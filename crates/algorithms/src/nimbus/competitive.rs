@@ -77,3 +77,7 @@ impl Competitor {
         epoch.count(seen.time_us, seen.base_us, cwnd, true, w_max.is_some())
     }
 }
+
+impl crate::parameter::Named for NimbusCompetitive {
+    const NAMES: &'static [(&'static str, Self)] = &[("cubic", Self::Cubic), ("reno", Self::Reno)];
+}

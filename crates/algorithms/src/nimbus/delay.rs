@@ -89,7 +89,7 @@ impl CopaInside {
             cwnd_packets: self.cwnd as u64,
             rtt_us: Some((seen.rtt_us, seen.rtt_us)),
             srtt_us: seen.rtt_us,
-            lost: seen.lost > 0.0,
+            lost: u64::from(seen.lost > 0.0),
             slow_start: false,
         });
         let standing = self
@@ -100,4 +100,8 @@ impl CopaInside {
             .min(1e9);
         self.cwnd * seen.mss * 1e6 / seen.rtt_us.max(1) as f64
     }
+}
+
+impl crate::parameter::Named for NimbusDelay {
+    const NAMES: &'static [(&'static str, Self)] = &[("basic", Self::Basic), ("copa", Self::Copa)];
 }

@@ -14,7 +14,7 @@ const FAILED_LOOPS: u64 = 5;
 
 /// What was found, and how far it can be believed.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Found {
+pub(super) struct LinkEstimate {
     greatest: WindowedMax,
     /// R is not to be trusted until then, µs.
     holes_until_us: u64,
@@ -27,7 +27,7 @@ pub(super) struct Found {
     late_us: Option<u64>,
 }
 
-impl Found {
+impl LinkEstimate {
     /// R, bytes/s, over less than a pulse: pulses find out what the link carries. Not while there
     /// are holes, and for `whole_us` after a loss: what was delivered out of order, and what fills
     /// a hole, is then told apart only on the whole, and R jumps when the last hole is filled.

@@ -8,7 +8,6 @@ mod delay;
 mod drain;
 mod elasticity;
 mod found;
-mod program;
 mod pulse;
 
 use std::collections::VecDeque;
@@ -17,8 +16,7 @@ use fairwater_plane::{
     Algorithm, AlgorithmError, Control, Field, Flow, FlowInfo, MAX_RATE, Programs, Report, Var,
 };
 
-use crate::registry::{Entry, builder};
-use crate::spec::{Parameter, Settings, within};
+use crate::parameter::{Configuration, ParameterField, ParameterSpec};
 use crate::windowed::WindowedMin;
 use competitive::Competitor;
 pub use competitive::NimbusCompetitive;
@@ -27,7 +25,7 @@ pub use delay::NimbusDelay;
 use delay::{Delay, TARGET_US};
 use drain::{Drain, Phase};
 use elasticity::{Detector, Plan, THRESHOLD, WINDOW_US};
-use found::Found;
+use found::LinkEstimate;
 
 /// How a [`Nimbus`] behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,74 +53,34 @@ impl Default for NimbusConfig {
     }
 }
 
-/// How the algorithm is known by name.
-pub(crate) const ENTRY: Entry = Entry {
-    name: "nimbus",
-    summary: "Nimbus (Goyal et al.): delay control, or TCP's beside elastic traffic",
-    parameters: PARAMETERS,
-    parse: |settings| builder(NimbusConfig::from_settings(settings), Nimbus::new),
-};
+impl Configuration for NimbusConfig {
+    const NAME: &'static str = "nimbus";
+    const SUMMARY: &'static str =
+        "Nimbus (Goyal et al.): delay control, or TCP's beside elastic traffic";
+    const PARAMETERS: &'static [ParameterSpec<Self>] = &[
+        ParameterSpec::<Self>::new("capacity", "rate of the bottleneck", |c| {
+            ParameterField::OptionalRate(&mut c.capacity, 1..=MAX_RATE)
+        })
+        .by_default("the greatest rate seen"),
+        ParameterSpec::<Self>::new("delay", "what runs while cross traffic is inelastic", |c| {
+            ParameterField::Word(&mut c.delay)
+        }),
+        ParameterSpec::<Self>::new(
+            "competitive",
+            "what runs while cross traffic is elastic",
+            |c| ParameterField::Word(&mut c.competitive),
+        ),
+        ParameterSpec::<Self>::new("report", "how often flows report", |c| {
+            ParameterField::Micros(&mut c.report_us, 2_000..=25_000)
+        }),
+    ];
 
-const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        key: "capacity",
-        range: "a rate from 8bit to 8796gbit, `96mbit` for instance",
-        default: "the greatest rate seen",
-        meaning: "the bottleneck's rate",
-    },
-    Parameter {
-        key: "delay",
-        range: "`basic` or `copa`",
-        default: "basic",
-        meaning: "what runs while cross traffic is inelastic",
-    },
-    Parameter {
-        key: "competitive",
-        range: "`cubic` or `reno`",
-        default: "cubic",
-        meaning: "what runs while cross traffic is elastic",
-    },
-    Parameter {
-        key: "report",
-        range: "a duration from 2ms to 25ms",
-        default: "10ms",
-        meaning: "how often flows report",
-    },
-];
-
-impl NimbusConfig {
-    const REPORT_US: std::ops::RangeInclusive<u64> = 2_000..=25_000;
-
-    fn from_settings(settings: &mut Settings<'_>) -> Self {
-        let default = Self::default();
-        let delays = [("basic", NimbusDelay::Basic), ("copa", NimbusDelay::Copa)];
-        let tcps = [
-            ("cubic", NimbusCompetitive::Cubic),
-            ("reno", NimbusCompetitive::Reno),
-        ];
-        Self {
-            capacity: settings.rate("capacity", 1..=MAX_RATE),
-            delay: settings.one_of("delay", &delays).unwrap_or(default.delay),
-            competitive: settings
-                .one_of("competitive", &tcps)
-                .unwrap_or(default.competitive),
-            report_us: settings
-                .duration_us("report", Self::REPORT_US)
-                .unwrap_or(default.report_us),
-        }
-    }
-
-    fn check(&self) -> Result<(), AlgorithmError> {
-        let report_us = self.report_us;
-        within(PARAMETERS, "report", &Self::REPORT_US, report_us, " µs")?;
-        match self.capacity {
-            Some(rate) => within(PARAMETERS, "capacity", &(1..=MAX_RATE), rate, " bytes/s"),
-            None => Ok(()),
-        }
+    fn build(self, programs: &mut Programs) -> Result<Box<dyn Algorithm>, AlgorithmError> {
+        Ok(Box::new(Nimbus::new(programs, self)?))
     }
 }
 
-/// RTTmin and the greatest rate are of so long, µs: beside elastic traffic the queue is never
+/// Window of the minimum-RTT and maximum-rate filters, µs: beside elastic traffic the queue is never
 /// empty, and the flow never has the link for itself.
 const MEMORY_US: u64 = 60_000_000;
 /// z, for its spectrum, is of packets of so long: half a pulse, µs. Less would show more of the
@@ -180,7 +138,11 @@ impl Nimbus {
     /// [`AlgorithmError::OutOfRange`] for a capacity or a report period out of its range.
     pub fn new(programs: &mut Programs, config: NimbusConfig) -> Result<Self, AlgorithmError> {
         config.check()?;
-        let p = programs.add("nimbus", &program::source(config.report_us))?;
+        let constants = [
+            ("report_us", config.report_us.into()),
+            ("target_us", TARGET_US.into()),
+        ];
+        let p = programs.add_with("nimbus", include_str!("program.ccp"), &constants)?;
         Ok(Self {
             config,
             plan: Plan::new(config.report_us),
@@ -206,7 +168,7 @@ impl Nimbus {
             mss: f64::from(info.mss.max(1)),
             history: History::new(self.config.report_us),
             base: WindowedMin::default(),
-            found: Found::default(),
+            found: LinkEstimate::default(),
             rtt_us: 0,
             last_us: info.now_us,
             detector: Detector::new(&self.plan),
@@ -270,7 +232,7 @@ pub struct NimbusFlow {
     mss: f64,
     history: History,
     base: WindowedMin,
-    found: Found,
+    found: LinkEstimate,
     rtt_us: u64,
     last_us: u64,
     detector: Detector,

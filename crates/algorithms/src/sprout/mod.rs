@@ -6,7 +6,6 @@
 
 mod belief;
 mod model;
-mod program;
 
 use std::sync::{Arc, LazyLock};
 
@@ -14,8 +13,7 @@ use fairwater_plane::{
     Algorithm, AlgorithmError, Control, Field, Flow, FlowInfo, Programs, Report, Var,
 };
 
-use crate::registry::{Entry, builder};
-use crate::spec::{Parameter, Settings, within};
+use crate::parameter::{Configuration, ParameterField, ParameterSpec};
 use belief::Belief;
 use model::{Model, TICK_S, TICK_US};
 
@@ -44,90 +42,37 @@ impl Default for SproutConfig {
     }
 }
 
-/// How the algorithm is known by name.
-pub(crate) const ENTRY: Entry = Entry {
-    name: "sprout",
-    summary: "a forecast like Sprout's, for cellular links (Winstein et al., NSDI '13)",
-    parameters: PARAMETERS,
-    parse: |settings| builder(SproutConfig::from_settings(settings), Sprout::new),
-};
+impl Configuration for SproutConfig {
+    const NAME: &'static str = "sprout";
+    const SUMMARY: &'static str =
+        "a forecast like Sprout's, for cellular links (Winstein et al., NSDI '13)";
+    const PARAMETERS: &'static [ParameterSpec<Self>] = &[
+        ParameterSpec::new(
+            "percentile",
+            "percentile of the forecast that is sent; lower is more cautious",
+            |c| ParameterField::Decimal(&mut c.percentile, 1.0..=50.0, "a number"),
+        ),
+        ParameterSpec::new(
+            "target",
+            "queueing delay within which what is sent shall have left",
+            |c| ParameterField::Micros(&mut c.target_us, 10_000..=1_000_000),
+        ),
+        ParameterSpec::new(
+            "volatility",
+            "σ: how far the rate wanders in a second",
+            |c| ParameterField::Decimal(&mut c.volatility, 10.0..=1_000.0, "a number of packets/s"),
+        ),
+        ParameterSpec::new("escape", "λz: how often an outage ends, per second", |c| {
+            ParameterField::Decimal(&mut c.escape, 0.1..=20.0, "a number")
+        }),
+    ];
 
-const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        key: "percentile",
-        range: "a number from 1 to 50",
-        default: "5",
-        meaning: "of the forecast: fewer are more cautious",
-    },
-    Parameter {
-        key: "target",
-        range: "a duration from 10ms to 1s",
-        default: "100ms",
-        meaning: "the queueing delay within which what is sent shall have left",
-    },
-    Parameter {
-        key: "volatility",
-        range: "a number of packets/s from 10 to 1000",
-        default: "200",
-        meaning: "how far the rate wanders in a second",
-    },
-    Parameter {
-        key: "escape",
-        range: "a number from 0.1 to 20",
-        default: "1",
-        meaning: "how often an outage ends, a second",
-    },
-];
+    fn build(self, programs: &mut Programs) -> Result<Box<dyn Algorithm>, AlgorithmError> {
+        Ok(Box::new(Sprout::new(programs, self)?))
+    }
+}
 
 impl SproutConfig {
-    const PERCENTILE: std::ops::RangeInclusive<f64> = 1.0..=50.0;
-    const TARGET_US: std::ops::RangeInclusive<u64> = 10_000..=1_000_000;
-    const VOLATILITY: std::ops::RangeInclusive<f64> = 10.0..=1_000.0;
-    const ESCAPE: std::ops::RangeInclusive<f64> = 0.1..=20.0;
-
-    fn from_settings(settings: &mut Settings<'_>) -> Self {
-        let default = Self::default();
-        Self {
-            percentile: settings
-                .decimal("percentile", Self::PERCENTILE)
-                .unwrap_or(default.percentile),
-            target_us: settings
-                .duration_us("target", Self::TARGET_US)
-                .unwrap_or(default.target_us),
-            volatility: settings
-                .decimal("volatility", Self::VOLATILITY)
-                .unwrap_or(default.volatility),
-            escape: settings
-                .decimal("escape", Self::ESCAPE)
-                .unwrap_or(default.escape),
-        }
-    }
-
-    fn check(self) -> Result<(), AlgorithmError> {
-        within(
-            PARAMETERS,
-            "percentile",
-            &Self::PERCENTILE,
-            self.percentile,
-            "",
-        )?;
-        within(
-            PARAMETERS,
-            "target",
-            &Self::TARGET_US,
-            self.target_us,
-            " µs",
-        )?;
-        within(
-            PARAMETERS,
-            "volatility",
-            &Self::VOLATILITY,
-            self.volatility,
-            "",
-        )?;
-        within(PARAMETERS, "escape", &Self::ESCAPE, self.escape, "")
-    }
-
     /// The tables of the default model are made once in a process.
     fn model(self) -> Arc<Model> {
         static USUAL: LazyLock<Arc<Model>> = LazyLock::new(|| {
@@ -177,7 +122,7 @@ impl Sprout {
     /// [`AlgorithmError::OutOfRange`] for a parameter out of its range.
     pub fn new(programs: &mut Programs, config: SproutConfig) -> Result<Self, AlgorithmError> {
         config.check()?;
-        let p = programs.add("sprout", program::PROGRAM)?;
+        let p = programs.add("sprout", include_str!("program.ccp"))?;
         let handles = Handles {
             delivered: p.field("delivered")?,
             lost: p.field("lost")?,

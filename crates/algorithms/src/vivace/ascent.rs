@@ -104,6 +104,23 @@ pub(super) struct Trial {
     pub(super) after: f64,
 }
 
+impl Trial {
+    /// Whether each pair finds the same rate the better one. The authors' code of NSDI '18 decides
+    /// nothing otherwise. What others do to the path meanwhile favours the first rate of each pair,
+    /// or the second; the pairs are in opposite order, so that they contradict each other then.
+    fn pairs_agree(&self, worths: &[Worth]) -> bool {
+        let mut upwards =
+            self.rates
+                .chunks_exact(2)
+                .zip(worths.chunks_exact(2))
+                .map(|(rates, worths)| {
+                    (rates[0] > rates[1]) == (worths[0].utility > worths[1].utility)
+                });
+        let first = upwards.next();
+        upwards.all(|other| Some(other) == first)
+    }
+}
+
 impl Ascent {
     /// From this rate on, with probes that far from the rate, in parts of it.
     pub(super) fn new(rate: f64, probe: f64) -> Self {
@@ -154,6 +171,8 @@ impl Ascent {
                     self.go(self.rate / 2.0);
                 }
             }
+            // Others changed the path: the pairs tell nothing of the rate.
+            Stage::Probing(..) if !trial.pairs_agree(worths) => self.stage = PROBING,
             Stage::Probing(streak, mut evidence) => {
                 evidence.trials += 1;
                 for (rate, worth) in trial.rates.iter().zip(worths) {

@@ -79,11 +79,10 @@ const EXPONENT: f64 = 0.9;
 impl Utility {
     /// Of an interval that was sent at this rate, Mbit/s.
     pub(super) fn of(&self, rate: f64, measured: &Measured) -> Worth {
-        // A queue that drains is no merit: the rate would be reduced as long as it does.
         let slope = measured.rtt_slope;
         let noise = self.filter.max(slope.variance.sqrt());
-        let grows = slope.value > 0.0 && slope.value >= noise;
-        let gradient = if grows { slope } else { Slope::default() };
+        let beyond = slope.value.abs() >= noise;
+        let gradient = if beyond { slope } else { Slope::default() };
         let sent = measured.delivered + measured.lost;
         let loss = if sent > 0.0 {
             measured.lost / sent

@@ -2,18 +2,15 @@
 
 mod ascent;
 mod interval;
-mod program;
 
 use fairwater_plane::{
     Algorithm, AlgorithmError, Control, Field, Flow, FlowInfo, Programs, Report, Var,
 };
 
 use crate::draws::Draws;
-use crate::registry::{Entry, builder};
-use crate::spec::{Parameter, Settings, within};
+use crate::parameter::{Configuration, ParameterField, ParameterSpec};
 use ascent::{Ascent, Trial};
 use interval::{Measured, Sums, Utility, Worth};
-use program::MOST_INTERVALS;
 
 /// How a [`Vivace`] behaves.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -39,73 +36,36 @@ impl Default for VivaceConfig {
     }
 }
 
-/// How the algorithm is known by name.
-pub(crate) const ENTRY: Entry = Entry {
-    name: "vivace",
-    summary: "PCC Vivace, which learns its rate by trial (Dong et al., NSDI '18)",
-    parameters: PARAMETERS,
-    parse: |settings| builder(VivaceConfig::from_settings(settings), Vivace::new),
-};
-
-const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        key: "latency",
-        range: "a number from 0 to 10000",
-        default: "900",
-        meaning: "b, what the growth of the RTT costs",
-    },
-    Parameter {
-        key: "loss",
-        range: "a number from 0 to 1000",
-        default: "11.35",
-        meaning: "c, what losses cost",
-    },
-    Parameter {
-        key: "probe",
-        range: "a number from 0.005 to 0.25",
-        default: "0.05",
-        meaning: "how far from the rate the probes are, in parts of it",
-    },
-    Parameter {
-        key: "filter",
-        range: "a number from 0 to 0.5",
-        default: "0.01",
-        meaning: "the RTT gradient below which it is taken for noise",
-    },
-];
-
-/// A name, its range, and how to reach it.
-type Bound = (
-    &'static str,
-    std::ops::RangeInclusive<f64>,
-    fn(&mut VivaceConfig) -> &mut f64,
-);
-
-impl VivaceConfig {
-    const BOUNDS: [Bound; 4] = [
-        ("latency", 0.0..=10_000.0, |c| &mut c.latency),
-        ("loss", 0.0..=1_000.0, |c| &mut c.loss),
-        ("probe", 0.005..=0.25, |c| &mut c.probe),
-        ("filter", 0.0..=0.5, |c| &mut c.filter),
+impl Configuration for VivaceConfig {
+    const NAME: &'static str = "vivace";
+    const SUMMARY: &'static str =
+        "PCC Vivace, which learns its rate by trial (Dong et al., NSDI '18)";
+    const PARAMETERS: &'static [ParameterSpec<Self>] = &[
+        ParameterSpec::new("latency", "b: cost of a growing RTT in the utility", |c| {
+            ParameterField::Decimal(&mut c.latency, 0.0..=10_000.0, "a number")
+        }),
+        ParameterSpec::new("loss", "c: cost of losses in the utility", |c| {
+            ParameterField::Decimal(&mut c.loss, 0.0..=1_000.0, "a number")
+        }),
+        ParameterSpec::new(
+            "probe",
+            "ε: distance of the probes from the rate, as a share of it",
+            |c| ParameterField::Decimal(&mut c.probe, 0.005..=0.25, "a number"),
+        ),
+        ParameterSpec::new(
+            "filter",
+            "RTT gradient below which the gradient counts as noise",
+            |c| ParameterField::Decimal(&mut c.filter, 0.0..=0.5, "a number"),
+        ),
     ];
 
-    fn from_settings(settings: &mut Settings<'_>) -> Self {
-        let mut config = Self::default();
-        for (key, range, field) in Self::BOUNDS {
-            if let Some(value) = settings.decimal(key, range) {
-                *field(&mut config) = value;
-            }
-        }
-        config
-    }
-
-    fn check(mut self) -> Result<(), AlgorithmError> {
-        for (parameter, range, field) in Self::BOUNDS {
-            within(PARAMETERS, parameter, &range, *field(&mut self), "")?;
-        }
-        Ok(())
+    fn build(self, programs: &mut Programs) -> Result<Box<dyn Algorithm>, AlgorithmError> {
+        Ok(Box::new(Vivace::new(programs, self)?))
     }
 }
+
+/// Maximum intervals of a plan: as many rates as the program has.
+const MAX_INTERVALS: usize = 4;
 
 /// PCC Vivace. The program sends at the rates it is given and measures; the plane weighs what each
 /// was worth and climbs.
@@ -135,7 +95,7 @@ struct Handles {
     number: Var,
     length_us: Var,
     count: Var,
-    rates: [Var; MOST_INTERVALS],
+    rates: [Var; MAX_INTERVALS],
     rate_after: Var,
 }
 
@@ -146,7 +106,7 @@ impl Vivace {
     /// [`AlgorithmError::OutOfRange`] for a parameter out of its range.
     pub fn new(programs: &mut Programs, config: VivaceConfig) -> Result<Self, AlgorithmError> {
         config.check()?;
-        let p = programs.add("vivace", program::PROGRAM)?;
+        let p = programs.add("vivace", include_str!("program.ccp"))?;
         let handles = Handles {
             plan: p.field("plan")?,
             index: p.field("index")?,

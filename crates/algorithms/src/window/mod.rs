@@ -1,12 +1,13 @@
 //! What window-based algorithms share: a datapath program that keeps the window, and its handles.
 
-mod program;
 mod shape;
 
 use fairwater_plane::{AlgorithmError, Control, Field, Flow, FlowInfo, Programs, Report, Var};
 
-use crate::spec::{Parameter, within};
+use crate::parameter::Named;
 pub(crate) use shape::{Avoidance, Decrease, Doubling, Marks, Shape};
+
+const PROGRAM: &str = include_str!("program.ccp");
 
 /// How often a flow reports when nothing urgent happens. Losses, timeouts and the end of a
 /// recovery are reported at once.
@@ -17,12 +18,12 @@ pub enum Period {
     /// Once a round trip.
     #[default]
     Rtt,
-    /// Each so many µs, from 10 to 10,000,000: no less than a round trip in a rack (CCP §7.3).
+    /// At this interval, µs, from 10 (a round trip in a rack, CCP §7.3) to 10,000,000.
     Micros(u64),
 }
 
 impl Period {
-    /// What [`Period::Micros`] may be.
+    /// Range of [`Period::Micros`].
     pub(crate) const MICROS: std::ops::RangeInclusive<u64> = 10..=10_000_000;
 
     /// The period, µs; 0 where it is not fixed.
@@ -30,13 +31,6 @@ impl Period {
         match self {
             Self::Micros(us) => us,
             Self::Ack | Self::Rtt => 0,
-        }
-    }
-
-    pub(crate) fn check(self) -> Result<(), AlgorithmError> {
-        match self {
-            Self::Micros(us) => within(&[Parameter::REPORT], "report", &Self::MICROS, us, " µs"),
-            Self::Ack | Self::Rtt => Ok(()),
         }
     }
 }
@@ -64,6 +58,24 @@ pub enum HyStart {
     PlusPlus,
 }
 
+impl Named for SlowStart {
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("program-cwnd", Self::ProgramCwnd),
+        ("program-rate", Self::ProgramRate),
+        ("plane", Self::Plane),
+    ];
+}
+
+impl Named for HyStart {
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("off", Self::Off),
+        ("classic", Self::Classic),
+        ("plusplus", Self::PlusPlus),
+    ];
+    const ALIASES: &'static [(&'static str, Self)] =
+        &[("false", Self::Off), ("true", Self::PlusPlus)];
+}
+
 /// The shared program's handles.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Window {
@@ -84,8 +96,6 @@ pub(crate) struct Window {
     keep: Option<Var>,
     gain: Option<Var>,
     delays: Option<(Field, Field)>,
-    /// What begins at cwnd: rounds and windows, of which all is still to be acknowledged.
-    left: [Option<Var>; 2],
 }
 
 /// How fast, and how far, cwnd grows in congestion avoidance until the plane says otherwise.
@@ -110,16 +120,16 @@ impl Pace {
     }
 }
 
-/// What a report says of the window.
+/// The window as one report shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Reading {
+pub(crate) struct WindowSample {
     /// The datapath's time, µs.
     pub(crate) time_us: u64,
     /// Bytes.
     pub(crate) cwnd: u64,
     /// Bytes; `u64::MAX` before the first reduction.
     pub(crate) ssthresh: u64,
-    /// Bytes delivered since the last report while the window might grow.
+    /// Bytes delivered since the last report while the window could grow.
     pub(crate) acked: u64,
     /// cwnd before the last reduction, bytes.
     pub(crate) before: u64,
@@ -135,12 +145,11 @@ pub(crate) struct Reading {
     pub(crate) rtt_us: u64,
     /// The least RTT of the connection, µs; `u64::MAX` before the first sample.
     pub(crate) min_rtt_us: u64,
-    /// The RTT samples since the last report, where the shape has them: their sum, µs, and how
-    /// many.
+    /// Sum (µs) and number of the RTT samples since the last report, if the variant reports them.
     pub(crate) delays: (u64, u64),
 }
 
-impl Reading {
+impl WindowSample {
     /// Whether cwnd is below ssthresh.
     pub(crate) fn in_slow_start(&self) -> bool {
         self.cwnd < self.ssthresh
@@ -157,14 +166,13 @@ impl Reading {
 }
 
 impl Window {
-    /// Compiles the shared program in this shape.
+    /// Compiles the shared program in this variant.
     pub(crate) fn load(
         programs: &mut Programs,
         name: &str,
         shape: Shape,
     ) -> Result<Self, AlgorithmError> {
-        shape.period.check()?;
-        let p = programs.add(name, &shape.source())?;
+        let p = programs.add_with(name, PROGRAM, &shape.constants())?;
         let variable = |there, name| {
             if there {
                 p.variable(name).map(Some)
@@ -172,8 +180,6 @@ impl Window {
                 Ok(None)
             }
         };
-        let rounds =
-            shape.hystart != HyStart::Off || matches!(shape.avoidance, Avoidance::Vegas { .. });
         Ok(Self {
             acked: p.field("acked")?,
             congested: p.field("congested")?,
@@ -196,24 +202,17 @@ impl Window {
             } else {
                 None
             },
-            left: [
-                variable(rounds, "round_left")?,
-                variable(matches!(shape.marks, Marks::Share(_)), "window_left")?,
-            ],
         })
     }
 
-    /// Tells the program what only the plane knows of a new flow.
+    /// Sets what the program cannot know of a new flow.
     pub(crate) fn begin(&self, info: &FlowInfo, control: &mut Control) {
         control.update(self.mss, info.mss.max(1));
         control.update(self.last_cwnd, info.cwnd);
-        for left in self.left.into_iter().flatten() {
-            control.update(left, info.cwnd);
-        }
     }
 
-    pub(crate) fn read(&self, report: &Report) -> Reading {
-        Reading {
+    pub(crate) fn read(&self, report: &Report) -> WindowSample {
+        WindowSample {
             time_us: report.time_us(),
             cwnd: report.cwnd(),
             ssthresh: report[self.ssthresh],
@@ -232,14 +231,14 @@ impl Window {
     }
 
     /// Slow start in the plane (CCP Figure 4); nothing where the program runs it.
-    pub(crate) fn slow_start(&self, reading: &Reading, control: &mut Control) {
+    pub(crate) fn slow_start(&self, sample: &WindowSample, control: &mut Control) {
         if let Some(goal) = self.goal
-            && reading.in_slow_start()
-            && !reading.recovering
-            && !reading.timeout
-            && reading.acked > 0
+            && sample.in_slow_start()
+            && !sample.recovering
+            && !sample.timeout
+            && sample.acked > 0
         {
-            control.update(goal, reading.cwnd.saturating_add(reading.acked));
+            control.update(goal, sample.cwnd.saturating_add(sample.acked));
         }
     }
 
@@ -275,7 +274,7 @@ impl Window {
     }
 }
 
-/// A flow of which the program decides everything.
+/// A flow that the program controls alone.
 pub(crate) struct Autonomous;
 
 impl Flow for Autonomous {

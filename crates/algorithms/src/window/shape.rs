@@ -1,9 +1,10 @@
 //! What the shared program looks like for one algorithm.
 
-use super::program as text;
+use fairwater_plane::ConstantValue;
+
 use super::{HyStart, Period, SlowStart};
 
-/// What the text depends on.
+/// The variant of the program.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Shape {
     /// What a loss leaves of cwnd.
@@ -25,10 +26,10 @@ pub(crate) struct Shape {
 }
 
 /// What a loss leaves of cwnd.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Decrease {
-    /// This decimal constant × cwnd.
-    To(&'static str),
+    /// This factor × cwnd.
+    To(f64),
     /// As many 1024th of cwnd as the plane has said last, a half at first.
     AsPlaneSays,
 }
@@ -78,7 +79,7 @@ pub(crate) enum Avoidance {
 impl Shape {
     /// NewReno, but for the pace.
     pub(crate) const RENO: Self = Self {
-        decrease: Decrease::To("0.5"),
+        decrease: Decrease::To(0.5),
         slow_start: SlowStart::ProgramCwnd,
         doubling: Doubling::EachRoundTrip,
         hystart: HyStart::Off,
@@ -88,154 +89,47 @@ impl Shape {
         period: Period::Rtt,
     };
 
-    /// The program's source.
-    pub(crate) fn source(&self) -> String {
-        let rate = self.slow_start == SlowStart::ProgramRate;
-        let by_plane = self.slow_start == SlowStart::Plane;
-        let by_share = matches!(self.marks, Marks::Share(_));
-        let turns = matches!(self.avoidance, Avoidance::Vegas { .. });
-        let when = |condition, part| if condition { part } else { "" };
-        let parts = [
-            text::DEFINITIONS,
-            when(self.decrease == Decrease::AsPlaneSays, text::DEFINE_KEEP),
-            when(self.doubling == Doubling::AsPlaneSays, text::DEFINE_GAIN),
-            when(by_share, text::DEFINE_SHARE),
-            when(self.delays, text::DEFINE_DELAYS),
-            when(turns, text::DEFINE_TURNS),
-            when(by_plane, text::DEFINE_GOAL),
-            match self.hystart {
-                HyStart::Off => "",
-                HyStart::Classic => text::DEFINE_CLASSIC,
-                HyStart::PlusPlus => text::DEFINE_PLUS_PLUS,
-            },
-            when(rate, text::DEFINE_RATE),
-            ")\n",
-            text::FOLD,
-            when(self.delays, text::DELAYS),
-            when(by_share, text::SHARE),
-            text::RESPONSE,
-            match self.hystart {
-                HyStart::Off => "",
-                HyStart::Classic => text::CLASSIC,
-                HyStart::PlusPlus => text::PLUS_PLUS,
-            },
-            when(turns, text::TURNS),
-            when(rate, text::SLOW_START_RATE),
-            match self.slow_start {
-                SlowStart::Plane => text::SLOW_START_PLANE,
-                SlowStart::ProgramCwnd | SlowStart::ProgramRate => text::SLOW_START_CWND,
-            },
-            match self.avoidance {
-                Avoidance::Plane | Avoidance::Vegas { .. } => "",
-                Avoidance::Reno => text::RENO_PACE,
-            },
-            text::AVOIDANCE,
-        ];
-        let holes = [
-            ("@reduced@", self.reduced()),
-            ("@lost@", self.lost("Cwnd")),
-            ("@lost before@", self.lost("Report.before")),
-            ("@congestion@", self.congestion()),
-            ("@above@", self.window().to_owned()),
-            ("@growth@", self.growth()),
-            ("@train@", when(!rate, text::ACK_TRAIN).to_owned()),
-            ("@leave rate@", when(rate, text::LEAVE_RATE).to_owned()),
-            ("@no goal@", when(by_plane, "(:= goal 0)").to_owned()),
+    /// The values of the program's compile-time constants.
+    pub(crate) fn constants(&self) -> Vec<(&'static str, ConstantValue)> {
+        let mut constants = vec![
             (
-                "@window@",
-                if rate {
-                    text::WINDOW_OF_RATE
-                } else {
-                    "last_cwnd"
-                }
-                .to_owned(),
+                "slow_start_by_rate",
+                (self.slow_start == SlowStart::ProgramRate).into(),
             ),
             (
-                "@open@",
-                if rate {
-                    "(&& (! by_rate) (!= Report.mode 1))"
-                } else {
-                    "(!= Report.mode 1)"
-                }
-                .to_owned(),
+                "slow_start_in_plane",
+                (self.slow_start == SlowStart::Plane).into(),
             ),
-            ("@share's weight@", self.weight()),
-            ("@period@", self.report_when()),
+            (
+                "gain_in_plane",
+                (self.doubling == Doubling::AsPlaneSays).into(),
+            ),
+            ("hystart_classic", (self.hystart == HyStart::Classic).into()),
+            (
+                "hystart_plus_plus",
+                (self.hystart == HyStart::PlusPlus).into(),
+            ),
+            ("mark_is_loss", (self.marks == Marks::AsLoss).into()),
+            ("reno_pace", (self.avoidance == Avoidance::Reno).into()),
+            ("report_delays", self.delays.into()),
+            ("report_each_ack", (self.period == Period::Ack).into()),
+            ("report_period_us", self.period.micros().into()),
         ];
-        let vegas = self.thresholds();
-        let all = holes.into_iter().chain(vegas);
-        all.fold(parts.concat(), |text, (hole, part)| {
-            text.replace(hole, &part)
-        })
-    }
-
-    /// cwnd less what a loss takes.
-    fn lost(&self, cwnd: &str) -> String {
         match self.decrease {
-            Decrease::To(beta) => format!("(* {beta} {cwnd})"),
-            Decrease::AsPlaneSays => format!("(/ (* keep {cwnd}) 1024)"),
+            Decrease::To(factor) => constants.push(("loss_factor", factor.into())),
+            Decrease::AsPlaneSays => constants.push(("loss_factor_in_plane", true.into())),
         }
-    }
-
-    /// cwnd less what a loss or a mark takes.
-    fn reduced(&self) -> String {
-        match self.marks {
-            Marks::Ignored | Marks::AsLoss => text::WHOLE_SEGMENTS,
-            Marks::Share(_) => text::BY_SHARE,
+        if let Marks::Share(weight) = self.marks {
+            constants.extend([("mark_share", true.into()), ("mark_weight", weight.into())]);
         }
-        .to_owned()
-    }
-
-    /// What is to be acknowledged before another reduction.
-    fn window(&self) -> &'static str {
-        match self.marks {
-            Marks::AsLoss => text::BEYOND,
-            Marks::Ignored | Marks::Share(_) => text::ALL,
+        if let Avoidance::Vegas { alpha, beta, gamma } = self.avoidance {
+            constants.extend([
+                ("vegas", true.into()),
+                ("vegas_alpha", alpha.into()),
+                ("vegas_beta", beta.into()),
+                ("vegas_gamma", gamma.into()),
+            ]);
         }
-    }
-
-    fn congestion(&self) -> String {
-        match self.marks {
-            Marks::Ignored => text::LOSS,
-            Marks::AsLoss | Marks::Share(_) => text::LOSS_OR_MARK,
-        }
-        .to_owned()
-    }
-
-    fn growth(&self) -> String {
-        match (self.doubling, self.hystart) {
-            (Doubling::AsPlaneSays, _) => "(/ (* gain delivered) 1024)",
-            (Doubling::EveryOther, _) => "(if hold 0 delivered)",
-            (Doubling::EachRoundTrip, HyStart::PlusPlus) => "(if css (/ delivered 4) delivered)",
-            (Doubling::EachRoundTrip, _) => "delivered",
-        }
-        .to_owned()
-    }
-
-    fn weight(&self) -> String {
-        match self.marks {
-            Marks::Share(weight) => format!("{weight:.6}"),
-            Marks::Ignored | Marks::AsLoss => String::new(),
-        }
-    }
-
-    fn thresholds(&self) -> Vec<(&'static str, String)> {
-        let Avoidance::Vegas { alpha, beta, gamma } = self.avoidance else {
-            return Vec::new();
-        };
-        let segments = |n: f64| format!("(* {n:.3} mss)");
-        vec![
-            ("@alpha@", segments(alpha)),
-            ("@beta@", segments(beta)),
-            ("@gamma@", segments(gamma)),
-        ]
-    }
-
-    fn report_when(&self) -> String {
-        match self.period {
-            Period::Ack => "true".to_owned(),
-            Period::Rtt => "(> Micros Flow.rtt_sample_us)".to_owned(),
-            Period::Micros(us) => format!("(> Micros {us})"),
-        }
+        constants
     }
 }

@@ -253,6 +253,7 @@ fn adversarial() -> impl Strategy<Value = (u64, Ack)> {
                 let rate = PER_S * MSS * share / 1_000;
                 let ack = Ack {
                     acked: acked * MSS,
+                    acked_packets: acked,
                     misordered: misordered * MSS,
                     lost_packets: lost,
                     in_flight: flight * MSS,

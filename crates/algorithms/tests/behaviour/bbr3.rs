@@ -92,6 +92,7 @@ fn the_measurement_ends_though_the_bandwidth_rose_meanwhile() {
             let ack = Ack {
                 now_us,
                 acked: 4 * MSS,
+                acked_packets: 4,
                 in_flight: in_flight * MSS,
                 pending: 1_000 * MSS,
                 rtt_us: RTT_US,

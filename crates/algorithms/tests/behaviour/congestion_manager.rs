@@ -30,9 +30,9 @@ fn info(slot: u32, now_us: u64, tag: u32) -> FlowInfo {
 
 /// The members' windows, as they were told.
 #[derive(Default)]
-struct Told(BTreeMap<FlowId, u64>);
+struct CommandedWindows(BTreeMap<FlowId, u64>);
 
-impl CommandSink for Told {
+impl CommandSink for CommandedWindows {
     fn command(&mut self, flow: FlowId, command: &Command) {
         if command.withdraw {
             self.0.remove(&flow);
@@ -43,20 +43,20 @@ impl CommandSink for Told {
     }
 }
 
-struct World {
+struct Fixture {
     plane: Plane,
-    told: Told,
+    told: CommandedWindows,
     now_us: u64,
 }
 
-impl World {
+impl Fixture {
     fn new(spec: &str) -> Self {
         let choice = by_spec(spec).unwrap();
         let mut plane = Plane::new("model", SignalSet::ALL);
         plane.add(|programs| choice.build(programs)).unwrap();
         Self {
             plane,
-            told: Told::default(),
+            told: CommandedWindows::default(),
             now_us: 1_000_000,
         }
     }
@@ -121,7 +121,7 @@ fn acked(bytes: u64, in_flight: u64) -> [(&'static str, u64); 7] {
 
 #[test]
 fn a_window_is_divided_at_once_and_to_the_segment() {
-    let mut world = World::new("congestion_manager:algorithm=constant:cwnd=100");
+    let mut world = Fixture::new("congestion_manager:algorithm=constant:cwnd=100");
     let mut expected = vec![100 * MSS];
     for slot in 0..4 {
         world.create(slot, 0);
@@ -140,7 +140,7 @@ fn a_window_is_divided_at_once_and_to_the_segment() {
 
 #[test]
 fn a_loss_of_one_halves_the_window_of_all_once() {
-    let mut world = World::new("congestion_manager:algorithm=reno");
+    let mut world = Fixture::new("congestion_manager:algorithm=reno");
     for slot in 0..4 {
         world.create(slot, 0);
     }
@@ -181,7 +181,7 @@ fn a_loss_of_one_halves_the_window_of_all_once() {
 #[test]
 fn a_timeout_of_one_among_others_is_a_loss_and_of_all_a_timeout() {
     let timeout = [("was_timeout", 1), ("rtt_sample_us", 20_000), ("acks", 1)];
-    let mut reno = World::new("congestion_manager:algorithm=reno");
+    let mut reno = Fixture::new("congestion_manager:algorithm=reno");
     for slot in 0..2 {
         reno.create(slot, 0);
     }
@@ -203,7 +203,7 @@ fn a_timeout_of_one_among_others_is_a_loss_and_of_all_a_timeout() {
 
 #[test]
 fn a_silent_members_part_is_the_others() {
-    let mut world = World::new("congestion_manager:algorithm=constant:cwnd=100");
+    let mut world = Fixture::new("congestion_manager:algorithm=constant:cwnd=100");
     for slot in 0..2 {
         world.create(slot, 0);
         world.report(slot, &acked(MSS, 10 * MSS));
@@ -230,8 +230,8 @@ fn an_algorithm_with_parameters_of_its_own_comes_last() {
         faults("congestion_manager:algorithm=cubik,by=hots,algorithm=reno"),
         [
             "`algorithm` is set twice",
-            "`algorithm`: there is no algorithm `cubik`; did you mean `cubic`?",
             "`by=hots`: by must be `host`, `prefix`, `interface`, `connection`, `tag` or `all`",
+            "`algorithm`: there is no algorithm `cubik`; did you mean `cubic`?",
         ]
     );
     assert_eq!(
@@ -303,7 +303,7 @@ proptest! {
         let spec = format!(
             "congestion_manager:share={share},algorithm=constant:cwnd={segments}"
         );
-        let mut world = World::new(&spec);
+        let mut world = Fixture::new(&spec);
         for step in steps {
             match step {
                 Step::Create(slot, tag) => world.create(slot, tag),
@@ -354,7 +354,7 @@ proptest! {
                 .collect::<Vec<_>>()
         ),
     ) {
-        let mut world = World::new(&format!("congestion_manager:algorithm={inner}"));
+        let mut world = Fixture::new(&format!("congestion_manager:algorithm={inner}"));
         for step in steps {
             match step {
                 Step::Create(slot, tag) => world.create(slot, tag),

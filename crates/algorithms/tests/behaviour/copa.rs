@@ -132,7 +132,10 @@ fn settings_out_of_range_are_refused_with_the_range() {
     for (spec, says) in [
         ("copa:delta=0", "delta must be a number from 0.01 to 2"),
         ("copa:delta=3", "delta must be a number from 0.01 to 2"),
-        ("copa:mode=fast", "mode must be `auto` or `default`"),
+        (
+            "copa:mode=fast",
+            "mode must be `auto`, `paper` or `default`",
+        ),
         ("copa:detla=1", "did you mean `delta`?"),
     ] {
         let error = fairwater_algorithms::by_spec(spec).unwrap_err();

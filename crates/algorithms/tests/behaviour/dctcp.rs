@@ -13,7 +13,10 @@ fn wide() -> Path {
 /// RFC 8257 §3.3 from what the network saw: each cut as (cwnd before, what it is to be), packets,
 /// and cwnd as it was once the reduced window had been acknowledged.
 fn cuts(samples: &[Sample], gain: f64) -> Vec<(u64, f64, u64)> {
-    let (mut alpha, mut window_end, mut acked, mut marked) = (1.0, 10, 0, 0);
+    // WindowEnd begins at SND.UNA: the first ACK, without a mark, ends a window.
+    let first = &samples[0];
+    let (mut alpha, mut window_end) = (1.0 - gain, first.delivered + first.in_flight);
+    let (mut acked, mut marked) = (0, 0);
     let mut cuts = Vec::new();
     let mut under_way: Option<(u64, f64, u64)> = None;
     for pair in samples.windows(2) {
@@ -21,7 +24,7 @@ fn cuts(samples: &[Sample], gain: f64) -> Vec<(u64, f64, u64)> {
         assert_eq!(now.lost_now, 0, "this reckoning is of marks alone");
         acked += now.delivered - before.delivered;
         marked += now.marked_now;
-        if now.delivered >= window_end {
+        if now.delivered > window_end {
             alpha = alpha * (1.0 - gain) + gain * marked as f64 / acked as f64;
             window_end = now.delivered + now.in_flight;
             (acked, marked) = (0, 0);

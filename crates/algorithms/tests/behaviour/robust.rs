@@ -41,8 +41,8 @@ fn ack() -> impl Strategy<Value = Ack> {
                 Ack {
                     now_us,
                     acked,
+                    acked_packets: acked / MSS,
                     misordered,
-                    delivered: 0,
                     lost_packets,
                     marked_packets,
                     in_flight,
@@ -51,6 +51,7 @@ fn ack() -> impl Strategy<Value = Ack> {
                     rate_incoming,
                     rate_outgoing,
                     timeout,
+                    ..Ack::default()
                 }
             },
         )

@@ -5,7 +5,7 @@
  *
  * - set_cwnd and set_rate_abs are called when the window or the rate changed, not at every
  *   invocation. What is above UINT32_MAX is given as UINT32_MAX; a rate that is taken back, so
- *   that the window alone governs, is given as UINT32_MAX too.
+ *   that the window alone limits, is given as UINT32_MAX too.
  * - When the agent is gone or silent for fto_us, ccp_invoke goes on under a Reno within the
  *   library, and so it does before the agent's first answer. LIBCCP_FALLBACK_TIMED_OUT is never
  *   returned.

@@ -2,8 +2,8 @@
 
 use core::ffi::c_int;
 
-use fairwater_datapath::Statistics;
-use fairwater_proto::{Defect, Dialect, RefusalReason};
+use fairwater_datapath::DatapathStatistics;
+use fairwater_proto::{DecodeErrorKind, Dialect, RefusalReason};
 
 /// A value of `ccp_error.h`.
 pub(super) type Code = c_int;
@@ -26,13 +26,13 @@ const MISMATCHES: [(u8, Code); 3] = [(2, -41), (3, -51), (4, -61)];
 
 /// The code for what was sent: the first defect of its bytes, or the reason for which the datapath
 /// refused what they say.
-pub(super) fn of(bytes: &[u8], before: &Statistics, after: &Statistics) -> Code {
+pub(super) fn of(bytes: &[u8], before: &DatapathStatistics, after: &DatapathStatistics) -> Code {
     let malformed = Dialect::Ccp.to_datapath(bytes).find_map(Result::err);
     if let Some(malformed) = malformed {
-        return match malformed.defect {
-            Defect::Truncated => BUFSIZE_TOO_SMALL,
-            Defect::TooLong => MSG_TOO_LONG,
-            Defect::Register => UPDATE_INVALID_REG_TYPE,
+        return match malformed.kind {
+            DecodeErrorKind::Truncated => BUFSIZE_TOO_SMALL,
+            DecodeErrorKind::TooLong => MSG_TOO_LONG,
+            DecodeErrorKind::Register => UPDATE_INVALID_REG_TYPE,
             _ => MISMATCHES
                 .into_iter()
                 .find(|(kind, _)| *kind == malformed.message)

@@ -42,20 +42,20 @@ struct Inner {
     datapath: Datapath,
     agent: PeerId,
     /// By index less 1.
-    tenants: Vec<Option<Tenant>>,
+    flows: Vec<Option<ConnectionFlow>>,
     ticked_us: u64,
 }
 
-/// A connection's flow, and what the transport was last told to apply.
+/// A connection's flow, and the window and rate that the transport was last given.
 #[derive(Debug, Clone, Copy)]
-struct Tenant {
+struct ConnectionFlow {
     flow: FlowId,
     cwnd: u64,
     rate: u64,
 }
 
-impl Tenant {
-    /// What the transport applies, if it says so and it is not what it was told.
+impl ConnectionFlow {
+    /// Window and rate that the transport applies, if they differ from those that it was given.
     fn taken_from(&self, prims: &ccp_primitives) -> Option<Controls> {
         let (cwnd, rate) = (u64::from(prims.snd_cwnd), prims.snd_rate);
         let is_new = |said: u64, told: u64| said != 0 && said != clamped(told).into();
@@ -96,7 +96,7 @@ impl State {
         let mut inner = Inner {
             datapath,
             agent,
-            tenants: vec![None; connections.into()],
+            flows: vec![None; connections.into()],
             ticked_us: 0,
         };
         let effects = inner.transmit();
@@ -120,9 +120,9 @@ impl State {
 
     pub(super) fn free(&self, at: usize) -> Effects {
         self.with(|inner| {
-            if let Some(tenant) = inner.tenants.get_mut(at).and_then(Option::take) {
-                // The tenant's flow is there as long as the tenant.
-                let _: Result<(), _> = inner.datapath.close(tenant.flow);
+            if let Some(flow) = inner.flows.get_mut(at).and_then(Option::take) {
+                // The flow's flow is there as long as the flow.
+                let _: Result<(), _> = inner.datapath.close(flow.flow);
             }
             inner.transmit()
         })
@@ -150,9 +150,9 @@ impl Inner {
         now_us: u64,
         mut take: impl FnMut(usize) -> bool,
     ) -> Result<Effects, StartError> {
-        let mut free = (0..self.tenants.len()).filter(|at| self.tenants[*at].is_none());
+        let mut free = (0..self.flows.len()).filter(|at| self.flows[*at].is_none());
         let Some(at) = free.find(|at| take(*at)) else {
-            let connections = self.tenants.len() as u32;
+            let connections = self.flows.len() as u32;
             return Err(StartError::Full(connections));
         };
         let known = FlowInfo {
@@ -165,7 +165,7 @@ impl Inner {
             tag: 0,
         };
         let flow = self.datapath.start(self.agent, &algorithm(info), &known)?;
-        self.tenants[at] = Some(Tenant {
+        self.flows[at] = Some(ConnectionFlow {
             flow,
             cwnd: known.cwnd,
             rate: 0,
@@ -174,28 +174,28 @@ impl Inner {
     }
 
     fn invoke(&mut self, at: usize, prims: &ccp_primitives, now_us: u64) -> Option<Effects> {
-        let tenant = self.tenants.get_mut(at)?.as_mut()?;
+        let flow = self.flows.get_mut(at)?.as_mut()?;
         let signals = signals(prims, now_us);
-        if let Some(controls) = tenant.taken_from(prims) {
+        if let Some(controls) = flow.taken_from(prims) {
             // Of what is out of range nothing is taken.
-            if self.datapath.set_controls(tenant.flow, controls).is_ok() {
-                (tenant.cwnd, tenant.rate) = (controls.cwnd, controls.rate);
+            if self.datapath.set_controls(flow.flow, controls).is_ok() {
+                (flow.cwnd, flow.rate) = (controls.cwnd, controls.rate);
             }
         }
-        let changed = self.datapath.invoke(tenant.flow, &signals).ok()?;
+        let changed = self.datapath.invoke(flow.flow, &signals).ok()?;
         let (mut cwnd, mut rate) = (None, None);
         if let Some(controls) = changed {
-            if controls.cwnd != tenant.cwnd {
+            if controls.cwnd != flow.cwnd {
                 cwnd = Some(clamped(controls.cwnd));
             }
-            if controls.rate != tenant.rate {
+            if controls.rate != flow.rate {
                 rate = Some(if controls.rate == 0 {
                     NO_RATE
                 } else {
                     clamped(controls.rate)
                 });
             }
-            (tenant.cwnd, tenant.rate) = (controls.cwnd, controls.rate);
+            (flow.cwnd, flow.rate) = (controls.cwnd, controls.rate);
         }
         if now_us.wrapping_sub(self.ticked_us) >= TICK_US {
             self.ticked_us = now_us;

@@ -14,9 +14,11 @@ pub(crate) const SYSTEM_LIBRARIES: [&str; 6] =
 /// The flags under which every C program here compiles without a warning.
 pub(crate) const STRICT: [&str; 4] = ["-Wall", "-Wextra", "-Werror", "-std=c11"];
 
-/// The crate's folder.
-pub(crate) fn crate_dir() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+/// The folder of the crate `fairwater-capi`; tests of another crate of the workspace use it too.
+pub(crate) fn crate_dir() -> PathBuf {
+    let manifest_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut candidates = manifest_dir.ancestors().map(|dir| dir.join("crates/capi"));
+    candidates.find(|dir| dir.is_dir()).unwrap()
 }
 
 /// Where cargo put `libfairwater.so` and `libfairwater.a`: a test's dependencies, built before it.

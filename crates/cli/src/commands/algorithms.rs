@@ -20,7 +20,7 @@ A parameter is set behind the name: `fairwater try cubic:report=10ms,slow_start=
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Those to list [default: all]
+    /// Algorithms to list [default: all]
     #[arg(value_name = "NAME", value_parser = parse_name)]
     names: Vec<&'static Entry>,
     /// Print JSON on standard output
@@ -60,19 +60,16 @@ fn parse_name(text: &str) -> Result<&'static Entry, String> {
 }
 
 fn paragraph(algorithm: &Entry) -> String {
-    let width = algorithm
-        .parameters
-        .iter()
-        .map(|p| p.key.len())
-        .max()
-        .unwrap_or(0);
+    let parameters = algorithm.parameters();
+    let width = parameters.iter().map(|p| p.key.len()).max().unwrap_or(0);
     let mut text = format!("{}: {}\n", algorithm.name, algorithm.summary);
     for Parameter {
         key,
         range,
         default,
         meaning,
-    } in algorithm.parameters
+        ..
+    } in &parameters
     {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "  {key:width$}  {meaning}");
@@ -96,14 +93,14 @@ struct JsonAlgorithm {
 #[derive(Serialize)]
 struct JsonParameter {
     key: &'static str,
-    range: &'static str,
-    default: &'static str,
+    range: String,
+    default: String,
     meaning: &'static str,
 }
 
 impl JsonAlgorithm {
     fn new(algorithm: &Entry) -> Self {
-        let parameter = |p: &Parameter| JsonParameter {
+        let parameter = |p: Parameter| JsonParameter {
             key: p.key,
             range: p.range,
             default: p.default,
@@ -112,7 +109,7 @@ impl JsonAlgorithm {
         Self {
             name: algorithm.name,
             summary: algorithm.summary,
-            parameters: algorithm.parameters.iter().map(parameter).collect(),
+            parameters: algorithm.parameters().into_iter().map(parameter).collect(),
         }
     }
 }

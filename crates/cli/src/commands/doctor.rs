@@ -13,9 +13,9 @@ Examples:
   sudo fairwater doctor
   sudo fairwater doctor --json | jq '.features[] | select(.ok | not)'
 
-The exit code is 3 when something is missing that `attach` cannot do without; `try` simulates then.";
+The exit code is 3 if a feature that `attach` needs is missing; `try` then simulates.";
 
-/// Look at what this kernel and this process have of what Fairwater needs
+/// Check whether this system can run Fairwater
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -31,7 +31,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     } else {
         output::print(table(&probe))?;
     }
-    probe.require().map_err(|_| Failure::Said(3))
+    probe.require().map_err(|_| Failure::AlreadyReported(3))
 }
 
 fn table(probe: &Probe) -> String {

@@ -8,35 +8,33 @@ use fairwater_algorithms::{Entry, Parameter};
 
 use crate::root;
 
-/// A row of the table of parameters, up to what the page may say in its own words.
+/// A row of the table of parameters.
 fn row(parameter: &Parameter) -> String {
     let Parameter {
         key,
         range,
         default,
+        meaning,
         ..
     } = parameter;
-    format!("| `{key}` | {range} | {default} | ")
+    format!("| `{key}` | {range} | {default} | {meaning} |")
 }
 
 /// The parameters of an algorithm, for its page.
 fn parameters_table(entry: &Entry) -> String {
     let mut table = "| key | range | default | meaning |\n| --- | --- | --- | --- |\n".to_owned();
-    for parameter in entry.parameters {
-        writeln!(table, "{}{} |", row(parameter), parameter.meaning).unwrap();
+    for parameter in &entry.parameters() {
+        writeln!(table, "{}", row(parameter)).unwrap();
     }
     table
 }
 
-/// Whether the page has a row for each parameter and no other, in their order.
-fn has_table(page: &str, entry: &Entry) -> bool {
-    let after = page.split_once("| key | range | default | meaning |\n");
-    let rows = after.map_or("", |(_, rows)| rows).lines().skip(1);
-    let mut rows = rows.take_while(|line| line.starts_with('|'));
-    let each = entry.parameters.iter();
-    let mut found =
-        each.map(|parameter| rows.next().is_some_and(|r| r.starts_with(&row(parameter))));
-    found.all(|found| found) && rows.next().is_none()
+/// The table of parameters on a page, if there is one.
+fn table_of(page: &str) -> Option<std::ops::Range<usize>> {
+    let start = page.find("| key | range | default | meaning |\n")?;
+    let lines = page[start..].split_inclusive('\n');
+    let length = lines.take_while(|line| line.starts_with('|'));
+    Some(start..start + length.map(str::len).sum::<usize>())
 }
 
 #[test]
@@ -45,7 +43,8 @@ fn each_algorithm_has_a_page_with_its_parameters_a_figure_and_a_row_in_the_index
     let mut faults = Vec::new();
     for entry in fairwater_algorithms::all() {
         let name = entry.name;
-        let page = fs::read_to_string(folder.join(name).with_extension("md")).unwrap_or_default();
+        let file = folder.join(name).with_extension("md");
+        let mut page = fs::read_to_string(&file).unwrap_or_default();
         if !page.starts_with(&format!("# {name}\n")) {
             faults.push(format!(
                 "docs/algorithms/{name}.md does not begin with `# {name}`"
@@ -55,11 +54,16 @@ fn each_algorithm_has_a_page_with_its_parameters_a_figure_and_a_row_in_the_index
         {
             faults.push(format!("docs/algorithms/{name}.md shows no {name}.svg"));
         }
-        if !has_table(&page, entry) {
-            let expected = parameters_table(entry);
-            faults.push(format!(
-                "docs/algorithms/{name}.md has not this table:\n{expected}"
-            ));
+        let expected = parameters_table(entry);
+        match table_of(&page) {
+            Some(at) if page[at.clone()] == expected => {}
+            Some(at) if std::env::var_os("FAIRWATER_WRITE_TABLES").is_some() => {
+                page.replace_range(at, &expected);
+                fs::write(&file, page).unwrap();
+            }
+            _ => faults.push(format!(
+                "docs/algorithms/{name}.md has not this table (FAIRWATER_WRITE_TABLES=1 writes it):\n{expected}"
+            )),
         }
     }
     let index = fs::read_to_string(folder.join("README.md")).unwrap();
@@ -74,65 +78,24 @@ fn each_algorithm_has_a_page_with_its_parameters_a_figure_and_a_row_in_the_index
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// The lines of all Rust files there, and below.
+/// The lines of all programs there and below, and of the sources that put programs together.
 fn lines_below(folder: &Path, lines: &mut Vec<String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
             lines_below(&path, lines);
-        } else if path.extension().is_some_and(|e| e == "rs") {
+        } else if path.extension().is_some_and(|e| e == "ccp" || e == "rs") {
             let text = fs::read_to_string(&path).unwrap();
-            lines.extend(text.lines().map(|line| code(unquoted(line)).to_owned()));
+            lines.extend(text.lines().map(|line| bare(line).to_owned()));
         }
     }
 }
 
-/// A line of a program without its comment.
-fn code(line: &str) -> &str {
-    line.split(" #").next().unwrap().trim()
-}
-
-/// What is in the string of a line of Rust that begins or ends one; else the line.
-fn unquoted(line: &str) -> &str {
-    let begin = ["= \"", "format!(\""];
-    let inside = begin.iter().find_map(|begin| line.split_once(begin));
-    let line = inside.map_or(line, |(_, inside)| inside);
-    let line = line.strip_suffix("\"),").unwrap_or(line);
-    line.trim_end_matches(['"', ';', '\\'])
-}
-
-/// Whether a quoted line is this one of a source, in which `@name@` and `{name}` stand for what is
-/// put in when the program is built.
-fn is_of(quoted: &str, source: &str) -> bool {
-    let mut parts = Vec::new();
-    let mut rest = source;
-    while let Some(start) = rest.find(['@', '{']) {
-        let close = if rest[start..].starts_with('@') {
-            '@'
-        } else {
-            '}'
-        };
-        let Some(length) = rest[start + 1..].find(close) else {
-            break;
-        };
-        parts.push(&rest[..start]);
-        rest = &rest[start + length + 2..];
-    }
-    // What is mostly put in would be anything.
-    let literal = parts.iter().map(|part| part.len()).sum::<usize>() + rest.len();
-    if literal * 3 < quoted.len() {
-        return false;
-    }
-    let Some(mut quoted) = quoted.strip_suffix(rest) else {
-        return false;
-    };
-    for (index, part) in parts.iter().enumerate() {
-        match quoted.find(part) {
-            Some(at) if index > 0 || at == 0 => quoted = &quoted[at + part.len()..],
-            _ => return false,
-        }
-    }
-    !parts.is_empty() || quoted.is_empty()
+/// A line of a program without its comment and the parentheses that it closes: where a part of the
+/// source ends, the quotation may close what it opened.
+fn bare(line: &str) -> &str {
+    let code = line.split(" #").next().unwrap_or_default();
+    code.trim().trim_end_matches(')')
 }
 
 #[test]
@@ -150,13 +113,8 @@ fn quoted_parts_of_programs_are_in_the_source() {
         for block in text.split("```ccp-part\n").skip(1) {
             seen += 1;
             for line in block.split("```").next().unwrap().lines() {
-                // Where a part of the source ends, the quotation may close what it opened.
-                let line = code(line);
-                let bare = line.trim_end_matches(')');
-                let found = |source: &String| {
-                    is_of(line, source) || is_of(bare, source.trim_end_matches(')'))
-                };
-                if !bare.is_empty() && !sources.iter().any(found) {
+                let line = bare(line);
+                if !line.is_empty() && !sources.iter().any(|source| source == line) {
                     strange.push(format!("{}: {line}", path.display()));
                 }
             }

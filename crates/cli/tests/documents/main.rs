@@ -50,6 +50,37 @@ fn allowed_imports() -> BTreeMap<String, BTreeSet<String>> {
     allowed
 }
 
+/// The floor of each crate, by the same table.
+fn floors() -> BTreeMap<String, u32> {
+    let text = fs::read_to_string(root().join("docs/architecture.md")).unwrap();
+    let table = text.split("## Rooms").nth(1).expect("the section Rooms");
+    let cells = |row: &str| row.split('|').map(str::to_owned).collect::<Vec<_>>();
+    let rows = table.lines().map(cells).filter(|cells| cells.len() == 6);
+    rows.filter_map(|cells| {
+        Some((
+            quoted(&cells[2]).pop_first()?,
+            cells[1].trim().parse().ok()?,
+        ))
+    })
+    .collect()
+}
+
+#[test]
+fn imports_go_to_lower_floors() {
+    let floors = floors();
+    assert!(floors.len() > 10, "{floors:?}");
+    for (name, imports) in allowed_imports() {
+        for import in imports {
+            assert!(
+                floors[&import] < floors[&name],
+                "{name} on floor {} imports {import} on floor {}",
+                floors[&name],
+                floors[&import]
+            );
+        }
+    }
+}
+
 #[test]
 fn crates_import_what_the_architecture_allows() {
     let allowed = allowed_imports();
@@ -139,18 +170,55 @@ fn links_between_documents_lead_somewhere() {
 }
 
 #[test]
-fn the_readmes_algorithm_is_the_example_that_compiles() {
+fn the_readmes_algorithm_is_the_tested_example() {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
     let block = readme
-        .split("```rust\n")
+        .split("```python\n")
         .nth(1)
-        .unwrap()
-        .split("```")
-        .next()
-        .unwrap();
-    let example = include_str!("../../examples/own_algorithm.rs");
+        .and_then(|rest| rest.split("```").next())
+        .expect("a Python block");
+    let example = fs::read_to_string(root().join("examples/python/aimd.py")).unwrap();
     assert!(
         example.ends_with(block),
-        "the README's Rust differs from the example:\n{block}"
+        "the README's Python differs from examples/python/aimd.py:\n{block}"
     );
+}
+
+/// The crate of docs/own-algorithm.md: its program is the example, and what it depends on exists.
+#[test]
+fn the_crate_of_ones_own_is_the_example() {
+    let page = fs::read_to_string(root().join("docs/own-algorithm.md")).unwrap();
+    let block = |language: &str| {
+        let rest = page.split(&format!("```{language}\n")).nth(1).unwrap();
+        rest.split("```").next().unwrap()
+    };
+    assert!(include_str!("../../examples/own_algorithm.rs").ends_with(block("rust")));
+    let manifest = block("toml");
+    let paths: Vec<_> = manifest.split("path = \"../fairwater/").skip(1).collect();
+    assert!(!paths.is_empty(), "{manifest}");
+    for path in paths {
+        let path = path.split('"').next().unwrap();
+        assert!(root().join(path).join("Cargo.toml").exists(), "{path}");
+    }
+}
+
+#[test]
+fn the_readme_is_short() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let words = readme.split_whitespace().count();
+    assert!(words <= 1000, "README.md has {words} words");
+}
+
+/// Every page in `docs` is listed in `docs/README.md`.
+#[test]
+fn the_index_lists_every_page() {
+    let folder = root().join("docs");
+    let index = fs::read_to_string(folder.join("README.md")).unwrap();
+    let pages = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap());
+    let missing: Vec<_> = pages
+        .map(|page| page.file_name().into_string().unwrap())
+        .filter(|name| name.ends_with(".md") && name != "README.md")
+        .filter(|name| !index.contains(&format!("]({name})")))
+        .collect();
+    assert!(missing.is_empty(), "docs/README.md lacks {missing:?}");
 }

@@ -64,6 +64,13 @@ impl Namespace {
         command
     }
 
+    /// Sets the default as an administrator does.
+    fn set_default(&self, name: &str) {
+        let mut shell = self.command("sh");
+        let script = format!("echo {name} > /proc/sys/net/ipv4/tcp_congestion_control");
+        assert!(shell.args(["-c", &script]).status().unwrap().success());
+    }
+
     fn default(&self) -> String {
         let mut cat = self.command("cat");
         let output = cat
@@ -134,4 +141,65 @@ fn a_start_after_a_kill_restores_the_default() {
     assert!(said.contains(&format!("is {former} again")), "{said}");
     assert_eq!(namespace.default(), former);
     attached.signal(Signal::INT);
+}
+
+#[test]
+fn a_default_that_is_gone_keeps_no_later_start_from_attaching() {
+    if !privileged() {
+        return;
+    }
+    let _alone = alone();
+    let namespace = Namespace::new();
+    let (first, _) = Attached::start(&namespace, &["hybla"], READY);
+    namespace.set_default("fw_hybla");
+    let (killed, said) = Attached::start(&namespace, &["illinois", "--default"], READY);
+    assert!(said.contains("the default was fw_hybla"), "{said}");
+    killed.signal(Signal::KILL);
+    first.signal(Signal::TERM);
+    let (attached, said) = Attached::start(&namespace, &["constant"], READY);
+    assert!(
+        said.contains("fw_hybla, the default before, is gone"),
+        "{said}"
+    );
+    assert!(
+        !namespace.default().starts_with("fw_"),
+        "{}",
+        namespace.default()
+    );
+    let (status, said) = attached.signal(Signal::TERM);
+    assert_eq!(status.code(), Some(0), "{said}");
+}
+
+#[test]
+fn a_default_that_an_administrator_changed_meanwhile_is_left_and_said_to_be() {
+    if !privileged() {
+        return;
+    }
+    let _alone = alone();
+    let namespace = Namespace::new();
+    let (attached, _) = Attached::start(&namespace, &["constant", "--default"], READY);
+    namespace.set_default("reno");
+    let (_, said) = attached.signal(Signal::TERM);
+    assert!(said.contains("left as it was set meanwhile"), "{said}");
+    assert!(!said.contains("again"), "{said}");
+    assert_eq!(namespace.default(), "reno");
+}
+
+#[test]
+fn a_listener_is_said_to_be_taken_over_after_a_kill() {
+    if !privileged() {
+        return;
+    }
+    let _alone = alone();
+    let namespace = Namespace::new();
+    let (killed, _) = Attached::start(&namespace, &["constant"], READY);
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    rustix::net::sockopt::set_tcp_congestion(&listener, "fw_constant").unwrap();
+    killed.signal(Signal::KILL);
+    let (attached, said) = Attached::start(&namespace, &["constant"], READY);
+    assert!(
+        said.contains("1 listener taken over from an earlier fairwater"),
+        "{said}"
+    );
+    attached.signal(Signal::TERM);
 }

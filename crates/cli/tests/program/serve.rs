@@ -73,7 +73,7 @@ fn a_datapath_is_governed_and_ctrl_c_removes_the_sockets() {
     let status = process.0.wait().unwrap();
     text += &std::io::read_to_string(said).unwrap();
     assert_eq!(status.code(), Some(130), "{text}");
-    assert!(text.contains("datapath toy is there"), "{text}");
+    assert!(text.contains("datapath toy connected"), "{text}");
     for socket in ["plane", "plane.ring", "ccp"] {
         assert!(!directory.path().join(socket).exists(), "{socket} is left");
     }

@@ -122,3 +122,68 @@ fn real_tcp_that_is_insisted_on_or_needed_fails_without_privileges() {
         "{ipv6}"
     );
 }
+
+/// Rounds in alternating order give each candidate its own results, in the order asked for; the
+/// baseline has the kernel's algorithm in every place.
+#[test]
+fn rounds_are_summarised_with_a_baseline() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = folder.path().join("report.html");
+    let output = fairwater(&[
+        "try",
+        "constant:cwnd=10",
+        "--against",
+        "kernel:reno",
+        "--on",
+        "sim",
+        "--link",
+        "12mbit 20ms 1bdp",
+        "--for",
+        "4s",
+        "--together",
+        "--baseline",
+        "--rounds",
+        "3",
+        "--json",
+        "--quiet",
+        "--report",
+        report.to_str().unwrap(),
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let results: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let names = |runs: &serde_json::Value| -> Vec<String> {
+        let runs = runs.as_array().unwrap().iter();
+        runs.map(|run| run["name"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(names(&results["runs"]), ["constant:cwnd=10", "kernel:reno"]);
+    let in_place = "kernel:reno in place of constant:cwnd=10";
+    let baseline = &results["baseline"];
+    assert_eq!(names(&baseline["runs"]), [in_place, "kernel:reno"]);
+    let rounds = results["rounds"].as_array().unwrap();
+    assert_eq!(rounds.len(), 3);
+    for round in rounds {
+        assert_eq!(names(&round["runs"]), ["constant:cwnd=10", "kernel:reno"]);
+    }
+    let of = |name: &str| results["runs"][0]["throughput_bps"][name].as_f64().unwrap();
+    assert!(of("min") <= of("median") && of("median") <= of("max"));
+    for jain in [&results["jain"], &baseline["jain"]] {
+        assert!((0.5..=1.0).contains(&jain["median"].as_f64().unwrap()));
+    }
+    let page = std::fs::read_to_string(&report).unwrap();
+    assert!(page.contains("3 rounds in alternating order") && page.contains(in_place));
+}
+
+#[test]
+fn a_baseline_needs_a_kernels_algorithm_that_shares_the_link() {
+    let common = ["try", "reno", "--on", "sim", "--baseline"];
+    for (more, expected) in [
+        (&["--against", "kernel:reno"][..], "--together"),
+        (&["--together"][..], "kernel:cubic"),
+    ] {
+        let output = fairwater(&[&common[..], more].concat());
+        assert_eq!(output.status.code(), Some(2));
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains(expected), "{said}");
+    }
+}

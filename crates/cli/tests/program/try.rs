@@ -52,7 +52,11 @@ fn json_has_the_runs_in_the_order_asked_for_and_nothing_else() {
         .iter()
         .map(|run| run["congestion_control"].as_str().unwrap())
         .collect();
-    assert_eq!(controls, ["fw_constant", "reno", "fw_constant_2"]);
+    // Names of this run alone.
+    assert!(controls[0].starts_with("fw_constant_"), "{controls:?}");
+    assert!(controls[2].starts_with("fw_constant_"), "{controls:?}");
+    assert_eq!(controls[1], "reno");
+    assert_ne!(controls[0], controls[2]);
     // 4 segments each 10 ms are 4.8 Mbit/s at most: a window that the kernel did not choose.
     let rates: Vec<_> = runs
         .iter()
@@ -105,4 +109,38 @@ fn ctrl_c_ends_it_with_nothing_left() {
     let available =
         fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
     assert!(!available.contains("fw_constant"), "{available}");
+}
+
+#[test]
+fn two_can_try_the_same_algorithm_at_once() {
+    if !privileged() {
+        return;
+    }
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    let start = |page: &str| {
+        Command::new(env!("CARGO_BIN_EXE_fairwater"))
+            .args([
+                "try",
+                "constant:cwnd=8",
+                "--link",
+                LINK,
+                "--for",
+                "2s",
+                "--tries",
+                "1",
+            ])
+            .args(["--quiet", "--bulk", "--report"])
+            .arg(directory.path().join(page))
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    };
+    let both = [start("first.html"), start("second.html")];
+    for process in both {
+        let output = process.wait_with_output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{said}");
+    }
 }

@@ -1,11 +1,12 @@
 //! Arithmetic on values that are in registers already. `R0` and `R3`–`R5` are scratch.
 
-use super::expr::{Emitter, Want};
+use super::expr::{ComparisonNeed, Emitter};
 use super::generate::GenerateError;
 use super::insn::{Alu, Cond, Operand, Reg, Size};
+use crate::arith::MAX_TIMER;
 use fairwater_lang::{Binary, Expr};
 
-use Reg::{R0, R1, R2, R3, R4, R6};
+use Reg::{R0, R1, R2, R3, R4, R5, R6};
 
 impl Emitter<'_> {
     /// `R1 = R1 op right`.
@@ -212,78 +213,81 @@ impl Emitter<'_> {
         slot: usize,
     ) -> Result<(), GenerateError> {
         if let Expr::Const(weight, _) = weight {
-            let (_, right) = self.operands(old, new, slot, Want::Unknown)?;
+            let (_, right) = self.operands(old, new, slot, ComparisonNeed::Unknown)?;
             if right != Operand::Reg(R2) {
                 self.asm.mov(R2, right);
             }
-            return self.ewma_by(*weight, slot);
+            self.ewma_by(*weight);
+            return Ok(());
         }
         let [weight, old, new] = self.park([weight, old, new], slot)?;
-        let end = self.asm.label();
-        let first = self.asm.label();
+        let (first, end) = (self.asm.label(), self.asm.label());
+        self.asm.load(Size::U64, R1, R6, weight);
+        self.keep_or(Cond::Le, 10.into());
+        // The verifier is not to follow which of the two it is.
+        self.asm.store(Size::U64, R6, weight, R1);
+        self.asm.load(Size::U64, R4, R6, weight);
+        self.asm.mov(R5, 10);
+        self.asm.alu(Alu::Sub, R5, R4);
+        self.asm.load(Size::U64, R2, R6, new);
         self.asm.load(Size::U64, R1, R6, old);
         self.asm.jump_if(Cond::Eq, R1, 0, first);
-        self.asm.load(Size::U64, R2, R6, weight);
-        self.multiply(R1, R2);
-        self.asm.store(Size::U64, R6, old, R1);
-        self.asm.load(Size::U64, R2, R6, weight);
-        self.asm.mov(R1, 10);
-        self.keep_or(Cond::Ge, R2.into());
-        self.asm.alu(Alu::Sub, R1, R2);
-        self.asm.store(Size::U64, R6, weight, R1);
-        self.asm.load(Size::U64, R1, R6, weight);
-        self.asm.load(Size::U64, R2, R6, new);
-        self.multiply(R1, R2);
-        self.asm.store(Size::U64, R6, weight, R1);
-        self.asm.load(Size::U64, R1, R6, weight);
-        self.asm.load(Size::U64, R2, R6, old);
-        self.add(R1, R2.into());
-        self.asm.alu(Alu::Div, R1, 10);
-        self.asm.jump(end);
-        self.asm.bind(first);
-        self.asm.load(Size::U64, R1, R6, new);
-        self.asm.bind(end);
-        Ok(())
-    }
-
-    /// `R1` = the average of the old `R1` and the new `R2` by a constant weight.
-    fn ewma_by(&mut self, weight: u64, slot: usize) -> Result<(), GenerateError> {
-        let rest = 10_u64.saturating_sub(weight);
-        let (first, slow, end) = (self.asm.label(), self.asm.label(), self.asm.label());
-        let old = self.scratch(slot)?;
-        let new = self.scratch(slot + 1)?;
-        self.asm.jump_if(Cond::Eq, R1, 0, first);
-        if weight <= 10 {
-            // Below 2⁶⁰ neither product nor the sum, at most 10·2⁶⁰ < 2⁶⁴, can saturate.
-            self.asm.mov(R0, R1);
-            self.asm.alu(Alu::Or, R0, R2);
-            self.asm.alu(Alu::Rsh, R0, 60);
-            self.asm.jump_if(Cond::Ne, R0, 0, slow);
-            self.asm.alu(Alu::Mul, R1, weight as i32);
-            self.asm.alu(Alu::Mul, R2, rest as i32);
-            self.asm.alu(Alu::Add, R1, R2);
-            self.asm.alu(Alu::Div, R1, 10);
-            self.asm.jump(end);
-        }
-        self.asm.bind(slow);
-        self.asm.store(Size::U64, R6, new, R2);
-        let factor = self.number(weight, R3);
-        match factor {
-            Operand::Imm(by) => self.multiply_by(R1, by.cast_unsigned()),
-            Operand::Reg(by) => self.multiply(R1, by),
-        }
-        self.asm.store(Size::U64, R6, old, R1);
-        self.asm.load(Size::U64, R1, R6, new);
-        self.multiply_by(R1, rest as u32);
-        self.asm.store(Size::U64, R6, new, R1);
-        self.asm.load(Size::U64, R1, R6, old);
-        self.asm.load(Size::U64, R2, R6, new);
-        self.add(R1, R2.into());
-        self.asm.alu(Alu::Div, R1, 10);
+        self.large_average(R4.into(), R5.into());
         self.asm.jump(end);
         self.asm.bind(first);
         self.asm.mov(R1, R2);
         self.asm.bind(end);
         Ok(())
+    }
+
+    /// `R1` = the average of the old `R1` and the new `R2` by a constant weight.
+    fn ewma_by(&mut self, weight: u64) {
+        let weight = weight.min(10) as i32;
+        let rest = 10 - weight;
+        let (first, large, end) = (self.asm.label(), self.asm.label(), self.asm.label());
+        self.asm.jump_if(Cond::Eq, R1, 0, first);
+        // Below 2⁶⁰ no product wraps around, and neither does their sum, at most 10·2⁶⁰ < 2⁶⁴.
+        self.asm.mov(R0, R1);
+        self.asm.alu(Alu::Or, R0, R2);
+        self.asm.alu(Alu::Rsh, R0, 60);
+        self.asm.jump_if(Cond::Ne, R0, 0, large);
+        self.asm.alu(Alu::Mul, R1, weight);
+        self.asm.alu(Alu::Mul, R2, rest);
+        self.asm.alu(Alu::Add, R1, R2);
+        self.asm.alu(Alu::Div, R1, 10);
+        self.asm.jump(end);
+        self.asm.bind(large);
+        self.large_average(weight.into(), rest.into());
+        self.asm.jump(end);
+        self.asm.bind(first);
+        self.asm.mov(R1, R2);
+        self.asm.bind(end);
+    }
+
+    /// `R1` = the average of the old `R1` and the new `R2` by their weights, whose sum is 10. `R0`,
+    /// `R2` and `R3` are lost.
+    ///
+    /// With `R1 = 10·q + r` and `R2 = 10·s + t` it is the weighted sum of `q` and `s`, and a tenth of
+    /// that of `r` and `t`; no product wraps around.
+    fn large_average(&mut self, weight: Operand, rest: Operand) {
+        self.asm.mov(R0, R1);
+        self.asm.alu(Alu::Div, R0, 10);
+        self.asm.alu(Alu::Mod, R1, 10);
+        self.asm.mov(R3, R2);
+        self.asm.alu(Alu::Div, R3, 10);
+        self.asm.alu(Alu::Mod, R2, 10);
+        for (old, new) in [(R0, R3), (R1, R2)] {
+            self.asm.alu(Alu::Mul, old, weight);
+            self.asm.alu(Alu::Mul, new, rest);
+            self.asm.alu(Alu::Add, old, new);
+        }
+        self.asm.alu(Alu::Div, R1, 10);
+        self.asm.alu(Alu::Add, R1, R0);
+    }
+
+    /// `R1` = what an assignment of `R1` to `Micros` makes the timer read. `R0` is lost.
+    pub(super) fn timer(&mut self) {
+        self.asm.constant(R0, MAX_TIMER);
+        self.keep_or(Cond::Le, R0.into());
     }
 }

@@ -32,20 +32,22 @@ pub(super) enum Knowledge {
 impl Knowledge {
     /// Whether it is more than it may be beside `other`, of which the verifier knows nothing
     /// unless it is a constant.
-    fn must_be_hidden(self, want: Want, other: &Expr) -> bool {
+    fn must_be_hidden(self, want: ComparisonNeed, other: &Expr) -> bool {
         match (want, self, other) {
-            (Want::Any, ..) | (_, Self::None, _) => false,
-            (Want::Unknown, ..) | (_, Self::Some, _) => true,
-            (Want::Open, Self::UpTo(most), Expr::Const(other, _)) => !(1..most).contains(other),
-            (Want::Open, Self::NotExtreme, Expr::Const(..)) => true,
-            (Want::Open, Self::UpTo(_) | Self::NotExtreme, _) => false,
+            (ComparisonNeed::Any, ..) | (_, Self::None, _) => false,
+            (ComparisonNeed::Unknown, ..) | (_, Self::Some, _) => true,
+            (ComparisonNeed::Open, Self::UpTo(most), Expr::Const(other, _)) => {
+                !(1..most).contains(other)
+            }
+            (ComparisonNeed::Open, Self::NotExtreme, Expr::Const(..)) => true,
+            (ComparisonNeed::Open, Self::UpTo(_) | Self::NotExtreme, _) => false,
         }
     }
 }
 
 /// What has to be so of two operands for the verifier to decide no branch on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Want {
+pub(super) enum ComparisonNeed {
     /// Anything: there is no branch.
     Any,
     /// It cannot tell how they compare.
@@ -81,9 +83,9 @@ impl Emitter<'_> {
                     return self.extreme(*op, left, right, slot);
                 }
                 let want = match op {
-                    Binary::Add | Binary::Div => Want::Any,
-                    Binary::Mul if matches!(**right, Expr::Const(..)) => Want::Any,
-                    _ => Want::Unknown,
+                    Binary::Add | Binary::Div => ComparisonNeed::Any,
+                    Binary::Mul if matches!(**right, Expr::Const(..)) => ComparisonNeed::Any,
+                    _ => ComparisonNeed::Unknown,
                 };
                 let (known, operand) = self.operands(left, right, slot, want)?;
                 self.binary(*op, operand);
@@ -196,7 +198,7 @@ impl Emitter<'_> {
     }
 
     /// `R1` = the value, of which the verifier knows nothing.
-    fn hidden(&mut self, expr: &Expr, slot: usize) -> Result<(), GenerateError> {
+    pub(super) fn hidden(&mut self, expr: &Expr, slot: usize) -> Result<(), GenerateError> {
         let known = self.value(expr, slot)?;
         self.hide(known, slot)
     }
@@ -218,7 +220,7 @@ impl Emitter<'_> {
         left: &Expr,
         right: &Expr,
         slot: usize,
-        want: Want,
+        want: ComparisonNeed,
     ) -> Result<(Knowledge, Operand), GenerateError> {
         if let Some(leaf) = Leaf::of(right) {
             let mut known = self.value(left, slot)?;
@@ -273,7 +275,7 @@ impl Emitter<'_> {
         } else {
             (left, right)
         };
-        let (known, operand) = self.operands(first, second, slot, Want::Open)?;
+        let (known, operand) = self.operands(first, second, slot, ComparisonNeed::Open)?;
         Ok((known, operand, swapped))
     }
 
@@ -294,7 +296,7 @@ impl Emitter<'_> {
                 self.limit(op, by);
                 return Ok(Knowledge::None);
             }
-            if known.must_be_hidden(Want::Open, right) {
+            if known.must_be_hidden(ComparisonNeed::Open, right) {
                 self.hide(known, slot)?;
             }
             self.binary(op, by.into());

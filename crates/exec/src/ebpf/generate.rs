@@ -299,7 +299,8 @@ impl Body<'_> {
             asm.store(Size::U64, R6, TIMER_ZERO, R1);
             return Ok(());
         }
-        self.emit.value(value, 0)?;
+        self.emit.hidden(value, 0)?;
+        self.emit.timer();
         let asm = &mut *self.emit.asm;
         asm.load(Size::U64, R2, R6, signal_at(Signal::Now));
         asm.alu(Alu::Sub, R2, R1);

@@ -5,6 +5,7 @@ use cranelift_codegen::ir::{InstBuilder, Value, types};
 use fairwater_lang::Binary;
 
 use super::places::Lower;
+use crate::arith::MAX_TIMER;
 
 impl Lower<'_, '_> {
     pub(super) fn binary(&mut self, op: Binary, left: Value, right: Value) -> Value {
@@ -92,23 +93,58 @@ impl Lower<'_, '_> {
 
     /// The average by a constant weight.
     pub(super) fn ewma_by(&mut self, weight: u64, old: Value, new: Value) -> Value {
-        let kept = self.multiply_by(old, weight);
-        let added = self.multiply_by(new, 10_u64.saturating_sub(weight));
-        self.average(old, new, kept, added)
+        let weight = weight.min(10);
+        let (kept, added) = (self.number(weight), self.number(10 - weight));
+        self.average([kept, added], old, new)
     }
 
     pub(super) fn ewma(&mut self, weight: Value, old: Value, new: Value) -> Value {
-        let kept = self.binary(Binary::Mul, weight, old);
         let ten = self.number(10);
-        let rest = self.binary(Binary::Sub, ten, weight);
-        let added = self.binary(Binary::Mul, rest, new);
-        self.average(old, new, kept, added)
+        let kept = self.binary(Binary::Min, weight, ten);
+        let added = self.ir.ins().isub(ten, kept);
+        self.average([kept, added], old, new)
     }
 
-    fn average(&mut self, old: Value, new: Value, kept: Value, added: Value) -> Value {
-        let sum = self.add(kept, added);
-        let average = self.divide_by(sum, 10);
+    /// `new` if `old` is 0; else the average by the weights of the two, whose sum is 10.
+    fn average(&mut self, weights: [Value; 2], old: Value, new: Value) -> Value {
+        // Below 2⁶⁰ no product wraps around, and neither does their sum, at most 10·2⁶⁰ < 2⁶⁴.
+        let either = self.ir.ins().bor(old, new);
+        let high = self.ir.ins().ushr_imm_u(either, 60);
+        let average = self.choose(
+            high,
+            |l| l.large_average(weights, old, new),
+            |l| {
+                let sum = l.weighted(weights, old, new);
+                l.divide_by(sum, 10)
+            },
+        );
         self.ir.ins().select(old, average, new)
+    }
+
+    /// With `old = 10·q + r` and `new = 10·s + t` it is the weighted sum of `q` and `s`, and a tenth
+    /// of that of `r` and `t`.
+    fn large_average(&mut self, weights: [Value; 2], old: Value, new: Value) -> Value {
+        let [(q, r), (s, t)] = [old, new].map(|value| {
+            let quotient = self.divide_by(value, 10);
+            let tens = self.ir.ins().imul_imm_u(quotient, 10);
+            (quotient, self.ir.ins().isub(value, tens))
+        });
+        let whole = self.weighted(weights, q, s);
+        let rest = self.weighted(weights, r, t);
+        let rest = self.divide_by(rest, 10);
+        self.ir.ins().iadd(whole, rest)
+    }
+
+    fn weighted(&mut self, [kept, added]: [Value; 2], old: Value, new: Value) -> Value {
+        let kept = self.ir.ins().imul(old, kept);
+        let added = self.ir.ins().imul(new, added);
+        self.ir.ins().iadd(kept, added)
+    }
+
+    /// What an assignment of `value` to `Micros` makes the timer read.
+    pub(super) fn timer(&mut self, value: Value) -> Value {
+        let most = self.number(MAX_TIMER);
+        self.binary(Binary::Min, value, most)
     }
 
     fn add(&mut self, left: Value, right: Value) -> Value {

@@ -5,7 +5,7 @@ use cranelift_codegen::isa::TargetIsa;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use fairwater_lang::{Event, Program, Stmt};
 
-use super::places::{Happened, Lower};
+use super::places::{Command, Lower};
 use crate::fold::fold;
 
 /// Makes `function` the program: it takes the addresses of the registers, the variables and the
@@ -30,7 +30,7 @@ pub(super) fn lower(
     let end = lower.ir.create_block();
     lower.events(&program.events, end);
     if lower.enter(end) {
-        let report = lower.flag(Happened::Report);
+        let report = lower.command_flag(Command::Report);
         lower.ir.ins().return_(&[report]);
     }
     let touched = lower.variables();
@@ -47,11 +47,11 @@ impl Lower<'_, '_> {
             self.decide(&fold(&event.condition), body, next);
             if self.enter(body) {
                 self.statements(&event.body);
-                match self.happened(Happened::Fallthrough) {
+                match self.known_command(Command::Fallthrough) {
                     Some(true) => self.jump(next),
                     Some(false) => self.jump(end),
                     None => {
-                        let falls = self.flag(Happened::Fallthrough);
+                        let falls = self.command_flag(Command::Fallthrough);
                         self.branch(falls, next, end);
                     }
                 }
@@ -86,8 +86,8 @@ impl Lower<'_, '_> {
                     }
                     self.enter(after);
                 }
-                Stmt::Report => self.happens(Happened::Report),
-                Stmt::Fallthrough => self.happens(Happened::Fallthrough),
+                Stmt::Report => self.note_command(Command::Report),
+                Stmt::Fallthrough => self.note_command(Command::Fallthrough),
             }
         }
     }

@@ -14,7 +14,7 @@ use crate::invocation::Registers;
 
 /// What is known on every path to the point that code is generated for.
 #[derive(Debug, Clone, Default)]
-struct Known {
+struct KnownState {
     /// The slots whose value need not be loaded.
     slots: Vec<bool>,
     /// Whether `(report)` ran, if that is the same on all paths.
@@ -23,7 +23,7 @@ struct Known {
     fallthrough: Option<bool>,
 }
 
-impl Known {
+impl KnownState {
     fn and(&mut self, other: &Self) {
         self.slots.truncate(other.slots.len());
         for (known, other) in self.slots.iter_mut().zip(&other.slots) {
@@ -43,9 +43,9 @@ struct Word {
     offset: i32,
 }
 
-/// Something that happens at most once in an invocation.
+/// A command that takes effect at most once in an invocation.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Happened {
+pub(super) enum Command {
     Report,
     Fallthrough,
 }
@@ -60,9 +60,9 @@ pub(super) struct Lower<'a, 'f> {
     slots: Vec<Variable>,
     report: Variable,
     fallthrough: Variable,
-    known: Known,
+    known: KnownState,
     /// What is known where blocks begin that something jumps to.
-    entries: HashMap<Block, Known>,
+    entries: HashMap<Block, KnownState>,
 }
 
 /// Slots before those of the variables.
@@ -78,7 +78,7 @@ impl<'a, 'f> Lower<'a, 'f> {
         let no = ir.ins().iconst(types::I64, 0);
         ir.def_var(report, no);
         ir.def_var(fallthrough, no);
-        let known = Known {
+        let known = KnownState {
             slots: Vec::new(),
             report: Some(false),
             fallthrough: Some(false),
@@ -156,6 +156,7 @@ impl<'a, 'f> Lower<'a, 'f> {
     pub(super) fn write(&mut self, place: Place, value: Value) {
         let value = if place == Place::Micros {
             let now = self.signal(Signal::Now);
+            let value = self.timer(value);
             self.ir.ins().isub(now, value)
         } else {
             value
@@ -212,15 +213,15 @@ impl<'a, 'f> Lower<'a, 'f> {
         (slot, word)
     }
 
-    /// Notes that it happened.
-    pub(super) fn happens(&mut self, what: Happened) {
+    /// Notes that the command ran.
+    pub(super) fn note_command(&mut self, command: Command) {
         let yes = self.number(1);
-        let variable = match what {
-            Happened::Report => {
+        let variable = match command {
+            Command::Report => {
                 self.known.report = Some(true);
                 self.report
             }
-            Happened::Fallthrough => {
+            Command::Fallthrough => {
                 self.known.fallthrough = Some(true);
                 self.fallthrough
             }
@@ -228,19 +229,19 @@ impl<'a, 'f> Lower<'a, 'f> {
         self.ir.def_var(variable, yes);
     }
 
-    /// Whether it happened, if that is known now.
-    pub(super) fn happened(&self, what: Happened) -> Option<bool> {
-        match what {
-            Happened::Report => self.known.report,
-            Happened::Fallthrough => self.known.fallthrough,
+    /// Whether the command ran, if that is known at this point.
+    pub(super) fn known_command(&self, command: Command) -> Option<bool> {
+        match command {
+            Command::Report => self.known.report,
+            Command::Fallthrough => self.known.fallthrough,
         }
     }
 
-    /// 1 if it happened, 0 if not.
-    pub(super) fn flag(&mut self, what: Happened) -> Value {
-        let variable = match what {
-            Happened::Report => self.report,
-            Happened::Fallthrough => self.fallthrough,
+    /// 1 if the command ran, 0 if not.
+    pub(super) fn command_flag(&mut self, command: Command) -> Value {
+        let variable = match command {
+            Command::Report => self.report,
+            Command::Fallthrough => self.fallthrough,
         };
         self.ir.use_var(variable)
     }

@@ -10,8 +10,8 @@ use fairwater_lang::{Event, Expr, Place, Program, Scope, Stmt, Type, VarId, Vari
 
 use super::lift::{Lift, Names};
 use super::sequence;
-use super::wire::{INFINITY, Instruction, Op, RECORD, REGISTERS, Register, Spans, Unknown};
-use super::{Decoded, Error, Flaw};
+use super::wire::{INFINITY, Instruction, Op, RECORD, REGISTERS, Register, Spans, UnknownCode};
+use super::{Decoded, Error, InstructionError};
 
 /// What libccp takes for infinity in a definition; portus writes [`INFINITY`].
 const DEFINED_INFINITY: u32 = 0x3fff_ffff;
@@ -25,11 +25,11 @@ pub(super) fn program(body: &[u8]) -> Result<Decoded, Error> {
         .enumerate()
         .map(|(at, bytes)| {
             Instruction::read(bytes).map_err(|unknown| {
-                let flaw = match unknown {
-                    Unknown::Opcode(op) => Flaw::Opcode(op),
-                    Unknown::RegisterType(kind) => Flaw::RegisterType(kind),
+                let error = match unknown {
+                    UnknownCode::Opcode(op) => InstructionError::Opcode(op),
+                    UnknownCode::RegisterType(kind) => InstructionError::RegisterType(kind),
                 };
-                Error::Instruction { at, flaw }
+                Error::Instruction { at, error }
             })
         })
         .collect::<Result<_, _>>()?;
@@ -131,24 +131,35 @@ fn definitions(instructions: &[Instruction]) -> Result<(Vec<Variable>, Names), E
     let mut controls = BTreeMap::new();
     let leading = instructions.iter().take_while(|i| i.op == Op::Def);
     for (at, instruction) in leading.enumerate() {
-        let wrong = |flaw| Error::Instruction { at, flaw };
+        let wrong = |error| Error::Instruction { at, error };
         let (registers, index, volatile) = match instruction.left {
             Register::Report { index, volatile } => (&mut reports, index, volatile),
             Register::Control { index, volatile } => (&mut controls, index, volatile),
-            _ => return Err(wrong(Flaw::Definition)),
+            _ => return Err(wrong(InstructionError::Definition)),
         };
         let Register::Immediate(value) = instruction.right else {
-            return Err(wrong(Flaw::Definition));
+            return Err(wrong(InstructionError::Definition));
         };
         if index >= REGISTERS {
-            return Err(wrong(Flaw::Register(index)));
+            return Err(wrong(InstructionError::Register(index)));
         }
         let init = match value {
             INFINITY | DEFINED_INFINITY => u64::MAX,
             value => value.into(),
         };
         if registers.insert(index, (volatile, init)).is_some() {
-            return Err(wrong(Flaw::Redefined(index)));
+            return Err(wrong(InstructionError::Redefined(index)));
+        }
+    }
+    // The message that switches a flow to the program may set others.
+    let operands = instructions
+        .iter()
+        .flat_map(|i| [i.result, i.left, i.right]);
+    for operand in operands {
+        if let Register::Control { index, volatile } = operand
+            && index < REGISTERS
+        {
+            controls.entry(index).or_insert((volatile, 0));
         }
     }
     // libccp reports as many registers as are defined, from the first on.

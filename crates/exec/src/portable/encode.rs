@@ -4,12 +4,12 @@
 //! and each write in it an `IF`. What a branch computes is computed whether it is taken or not, so
 //! no instruction may fail.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use fairwater_lang::{Event, Expr, Place, Program, Scope, Stmt, VarId};
 
-use super::flatten::Code;
+use super::flatten::{Code, Truth, is_scratch};
 use super::wire::{EVENTS, INFINITY, INSTRUCTIONS, Instruction, Op, REGISTERS, Register, Spans};
 use super::{Append, Encoded, Inexpressible};
 
@@ -19,14 +19,33 @@ const DEFINED_INFINITY: u64 = 0x3fff_ffff;
 /// The fields that [`Append::Flow`] adds to a report.
 const APPENDED: [Register; 3] = [Register::NOW, Register::CWND, Register::RATE];
 
-pub(super) fn program(program: &Program, append: Append) -> Result<Encoded, Inexpressible> {
-    if append == Append::Flow {
-        match Encoder::program(program, true) {
-            Err(Inexpressible::Reports(_) | Inexpressible::Instructions(_)) => {}
-            encoded => return encoded,
+pub(super) fn program(program: &Program, wanted: Append) -> Result<Encoded, Inexpressible> {
+    let mut last = None;
+    for append in [true, false] {
+        if append && wanted == Append::Nothing {
+            continue;
+        }
+        for initial in [Initially::Defined, Initially::Preset] {
+            match Encoder::program(program, append, initial) {
+                Err(
+                    bound @ (Inexpressible::Reports(_)
+                    | Inexpressible::Instructions(_)
+                    | Inexpressible::Initial(..)),
+                ) => last = Some(bound),
+                encoded => return encoded,
+            }
         }
     }
-    Encoder::program(program, false)
+    Err(last.unwrap_or(Inexpressible::Scratch))
+}
+
+/// Where the initial values of control variables come from that are not volatile.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Initially {
+    /// From an instruction each.
+    Defined,
+    /// From the message that switches a flow to the program: [`Encoded::presets`].
+    Preset,
 }
 
 struct Encoder {
@@ -36,7 +55,11 @@ struct Encoder {
 }
 
 impl Encoder {
-    fn program(program: &Program, append: bool) -> Result<Encoded, Inexpressible> {
+    fn program(
+        program: &Program,
+        append: bool,
+        initially: Initially,
+    ) -> Result<Encoded, Inexpressible> {
         let mut reports = program.report_len();
         let mut registers = Vec::new();
         let mut controls = BTreeMap::new();
@@ -79,7 +102,17 @@ impl Encoder {
             code: Code::new(registers.clone()),
             appended: appended.clone(),
         };
+        let mut presets = Vec::new();
         for (register, variable) in registers.iter().zip(&program.variables) {
+            if let Register::Control {
+                index,
+                volatile: false,
+            } = register
+                && initially == Initially::Preset
+            {
+                presets.push((*index, variable.init));
+                continue;
+            }
             let init = initial(variable.init)
                 .ok_or_else(|| Inexpressible::Initial(variable.name.clone(), variable.init))?;
             encoder.define(*register, init);
@@ -89,6 +122,12 @@ impl Encoder {
         }
         let spans = encoder.events(&program.events)?;
         let instructions = encoder.code.instructions;
+        if initially == Initially::Preset {
+            // Nobody misses a register that no instruction names, least of all the datapath.
+            let named: BTreeSet<u32> = instructions.iter().flat_map(controls_of).collect();
+            controls.retain(|_, register| named.contains(register));
+            presets.retain(|(register, _)| named.contains(register));
+        }
         if instructions.len() > INSTRUCTIONS || spans.len() > EVENTS {
             return Err(Inexpressible::Instructions(instructions.len()));
         }
@@ -101,6 +140,7 @@ impl Encoder {
         Ok(Encoded {
             body,
             controls,
+            presets,
             appended: append,
         })
     }
@@ -120,7 +160,7 @@ impl Encoder {
         for event in events {
             let condition_start = self.code.instructions.len() as u32;
             self.statements(&event.prelude, None)?;
-            self.assign(Register::FLAG, &event.condition)?;
+            self.condition(&event.condition)?;
             let body_start = self.code.instructions.len() as u32;
             self.statements(&event.body, None)?;
             // A report has the values at the end of the invocation, whichever event asked for it.
@@ -141,25 +181,27 @@ impl Encoder {
         Ok(spans)
     }
 
-    /// Statements that take effect if the predicate, if there is one, is not 0.
+    /// The flag of an event, which only the last instruction may write.
+    fn condition(&mut self, condition: &Expr) -> Result<(), Inexpressible> {
+        let target = (!matches!(condition, Expr::If { .. })).then_some(Register::FLAG);
+        let value = self.code.value(condition, target)?;
+        if value != Register::FLAG {
+            let flag = Register::FLAG;
+            self.code.emit(Op::Bind, flag, flag, value);
+            self.code.free(value);
+        }
+        Ok(())
+    }
+
+    /// Statements that take effect if the predicate holds, if there is one.
     fn statements(
         &mut self,
         statements: &[Stmt],
-        predicate: Option<Register>,
+        predicate: Option<Truth>,
     ) -> Result<(), Inexpressible> {
         for statement in statements {
             match statement {
-                Stmt::Assign(place, value) => {
-                    let register = self.code.place(*place);
-                    match predicate {
-                        None => self.assign_place(*place, register, value)?,
-                        Some(predicate) => {
-                            let value = self.code.value(value, None)?;
-                            self.code.emit(Op::If, register, predicate, value);
-                            self.code.free(value);
-                        }
-                    }
-                }
+                Stmt::Assign(place, value) => self.assign(*place, value, predicate)?,
                 Stmt::If {
                     condition,
                     then,
@@ -172,38 +214,59 @@ impl Encoder {
         Ok(())
     }
 
-    fn set(&mut self, flag: Register, predicate: Option<Register>) {
-        let (op, left) = match predicate {
-            None => (Op::Bind, flag),
-            Some(predicate) => (Op::If, predicate),
-        };
-        self.code.emit(op, flag, left, Register::Immediate(1));
+    fn set(&mut self, flag: Register, predicate: Option<Truth>) {
+        self.write(flag, Register::Immediate(1), predicate);
     }
 
-    fn assign_place(
+    fn write(&mut self, register: Register, value: Register, predicate: Option<Truth>) {
+        match predicate {
+            Some(predicate) => self.code.emit_if(register, predicate, value),
+            None if value == register => {}
+            None => self.code.emit(Op::Bind, register, register, value),
+        }
+    }
+
+    fn assign(
         &mut self,
         place: Place,
-        register: Register,
         value: &Expr,
+        predicate: Option<Truth>,
     ) -> Result<(), Inexpressible> {
-        if let Expr::Ewma { weight, old, new } = value
-            && **old == Expr::Place(place)
-            && let Expr::Const(weight @ 0..=10, _) = **weight
+        let register = self.code.place(place);
+        if let Expr::If {
+            condition,
+            then,
+            otherwise,
+        } = value
+            && **otherwise == Expr::Place(place)
         {
-            let new = self.code.value(new, None)?;
-            let weight = Register::Immediate(weight as u32);
-            self.code.emit(Op::Ewma, register, weight, new);
-            self.code.free(new);
-            return Ok(());
+            return self.assign_if(register, condition, then, predicate);
         }
-        self.assign(register, value)
+        // A timer that is set starts: it is set once.
+        let target = (predicate.is_none() && place != Place::Micros).then_some(register);
+        let value = self.code.value(value, target)?;
+        self.write(register, value, predicate);
+        self.code.free(value);
+        Ok(())
     }
 
-    fn assign(&mut self, register: Register, value: &Expr) -> Result<(), Inexpressible> {
-        let value = self.code.value(value, Some(register))?;
-        if value != register {
-            self.code.emit(Op::Bind, register, register, value);
-            self.code.free(value);
+    /// An assignment that leaves the register as it is unless the condition holds.
+    fn assign_if(
+        &mut self,
+        register: Register,
+        condition: &Expr,
+        value: &Expr,
+        outer: Option<Truth>,
+    ) -> Result<(), Inexpressible> {
+        let value = self.code.value(value, None)?;
+        let truth = self.code.truth(condition, None)?;
+        let predicate = match outer {
+            Some(outer) => self.code.within(outer, truth)?,
+            None => truth,
+        };
+        self.code.emit_if(register, predicate, value);
+        for used in [truth.register, predicate.register, value] {
+            self.code.free(used);
         }
         Ok(())
     }
@@ -213,30 +276,63 @@ impl Encoder {
         condition: &Expr,
         then: &[Stmt],
         otherwise: &[Stmt],
-        outer: Option<Register>,
+        outer: Option<Truth>,
     ) -> Result<(), Inexpressible> {
-        let condition = self.code.value(condition, None)?;
-        self.code.free(condition);
+        let mut condition = self.code.truth(condition, None)?;
         // Nothing that the branches write may change the predicate.
-        let inner = self.code.allocate()?;
-        match outer {
-            Some(outer) => self.code.emit(Op::Mul, inner, outer, condition),
-            None if condition == inner => {}
-            None => self.code.emit(Op::Bind, inner, inner, condition),
+        if outer.is_none() && !is_scratch(condition.register) {
+            let places = [then, otherwise].into_iter().flatten();
+            if places
+                .into_iter()
+                .any(|s| self.writes(s, condition.register))
+            {
+                let copy = self.code.allocate()?;
+                self.code.emit(Op::Bind, copy, copy, condition.register);
+                condition.register = copy;
+            }
+        }
+        let inner = match outer {
+            Some(outer) => self.code.within(outer, condition)?,
+            None => condition,
+        };
+        if outer.is_some() {
+            self.code.free(condition.register);
         }
         self.statements(then, Some(inner))?;
         if !otherwise.is_empty() {
-            match outer {
-                Some(outer) => self.code.emit(Op::Greater, inner, outer, inner),
-                None => self
-                    .code
-                    .emit(Op::Equal, inner, inner, Register::Immediate(0)),
-            }
-            self.statements(otherwise, Some(inner))?;
+            let instead = match outer {
+                Some(outer) => self.code.within(outer, inner.not())?,
+                None => inner.not(),
+            };
+            self.statements(otherwise, Some(instead))?;
+            self.code.free(instead.register);
         }
-        self.code.free(inner);
+        self.code.free(inner.register);
         Ok(())
     }
+
+    /// Whether a statement may write a register.
+    fn writes(&self, statement: &Stmt, register: Register) -> bool {
+        match statement {
+            Stmt::Assign(place, _) => self.code.place(*place) == register,
+            Stmt::If {
+                then, otherwise, ..
+            } => [then, otherwise]
+                .into_iter()
+                .flatten()
+                .any(|statement| self.writes(statement, register)),
+            Stmt::Report | Stmt::Fallthrough => false,
+        }
+    }
+}
+
+/// The control registers that an instruction names.
+fn controls_of(instruction: &Instruction) -> impl Iterator<Item = u32> + use<> {
+    let operands = [instruction.result, instruction.left, instruction.right];
+    operands.into_iter().filter_map(|operand| match operand {
+        Register::Control { index, .. } => Some(index),
+        _ => None,
+    })
 }
 
 /// Whether any of the statements is `(report)`.

@@ -19,7 +19,7 @@ use fairwater_lang::{
 
 use super::value::Value;
 use super::wire::{INFINITY, Instruction, LOCALS, Op, Register, TMPS};
-use super::{Error, Flaw};
+use super::{Error, InstructionError};
 
 /// Levels of a temporary register's expression: an instruction that uses it adds at most 3.
 const DEPTH: usize = MAX_DEPTH - 8;
@@ -86,8 +86,8 @@ impl<'i> Lift<'i> {
         for at in span.start..last {
             let instruction = self.instructions[at];
             if matches!(instruction.result, Register::CONTINUE | Register::REPORT) {
-                let flaw = Flaw::CommandInCondition;
-                return Err(Error::Instruction { at, flaw });
+                let error = InstructionError::CommandInCondition;
+                return Err(Error::Instruction { at, error });
             }
             self.instruction(at, reads[at - span.start])?;
         }
@@ -124,14 +124,14 @@ impl<'i> Lift<'i> {
             let tmp = |register| match register {
                 Register::Tmp(index) if index as usize >= TMPS => Err(Error::Instruction {
                     at,
-                    flaw: Flaw::Register(index),
+                    error: InstructionError::Register(index),
                 }),
                 Register::Tmp(index) => Ok(Some(index as usize)),
                 _ => Ok(None),
             };
             if op == Op::Def {
-                let flaw = Flaw::Misplaced;
-                return Err(Error::Instruction { at, flaw });
+                let error = InstructionError::Misplaced;
+                return Err(Error::Instruction { at, error });
             }
             if let Some(index) = tmp(result)? {
                 reads[at - span.start] = core::mem::take(&mut later[index]);
@@ -150,13 +150,13 @@ impl<'i> Lift<'i> {
     /// One instruction; if it writes a temporary register, that is read `reads` times.
     fn instruction(&mut self, at: usize, reads: usize) -> Result<(), Error> {
         let Instruction { op, result, .. } = self.instructions[at];
-        let wrong = |flaw| Error::Instruction { at, flaw };
+        let wrong = |error| Error::Instruction { at, error };
         match result {
             Register::Tmp(index) => {
                 let value = self.operation(at)?;
                 self.keep(index, value, reads)
             }
-            Register::FLAG => Err(wrong(Flaw::EventFlag)),
+            Register::FLAG => Err(wrong(InstructionError::EventFlag)),
             Register::CONTINUE => self.command(at, Stmt::Fallthrough),
             Register::REPORT => self.command(at, Stmt::Report),
             _ => {
@@ -185,7 +185,7 @@ impl<'i> Lift<'i> {
         let Instruction {
             op, left, right, ..
         } = self.instructions[at];
-        let wrong = |flaw| Error::Instruction { at, flaw };
+        let wrong = |error| Error::Instruction { at, error };
         let condition = self.operand(left).map_err(wrong)?.into_expr(Type::Bool);
         let value = self.operand(right).map_err(wrong)?;
         let condition = match op {
@@ -210,8 +210,8 @@ impl<'i> Lift<'i> {
                 });
             }
             _ => {
-                let flaw = Flaw::Command;
-                return Err(Error::Instruction { at, flaw });
+                let error = InstructionError::Command;
+                return Err(Error::Instruction { at, error });
             }
         }
         Ok(())
@@ -221,12 +221,12 @@ impl<'i> Lift<'i> {
     fn operation(&mut self, at: usize) -> Result<Value, Error> {
         let instruction = self.instructions[at];
         self.result_of(instruction)
-            .map_err(|flaw| Error::Instruction { at, flaw })?
+            .map_err(|error| Error::Instruction { at, error })?
             .map_or_else(|| self.averaged(at), Ok)
     }
 
     /// What an instruction writes to its result; nothing if that is for [`Self::averaged`] to say.
-    fn result_of(&mut self, instruction: Instruction) -> Result<Option<Value>, Flaw> {
+    fn result_of(&mut self, instruction: Instruction) -> Result<Option<Value>, InstructionError> {
         let Instruction {
             op,
             result,
@@ -246,7 +246,7 @@ impl<'i> Lift<'i> {
                 };
                 return Ok(Some(Value::choice(condition, then, otherwise)));
             }
-            Op::Def => return Err(Flaw::Misplaced),
+            Op::Def => return Err(InstructionError::Misplaced),
             Op::Equal | Op::Greater | Op::Less => None,
             Op::Add => Some(Binary::Add),
             Op::Sub => Some(Binary::Sub),
@@ -273,7 +273,7 @@ impl<'i> Lift<'i> {
             right,
             ..
         } = self.instructions[at];
-        let wrong = |flaw| Error::Instruction { at, flaw };
+        let wrong = |error| Error::Instruction { at, error };
         let weight = self.operand(left).map_err(wrong)?;
         let new = self.operand(right).map_err(wrong)?;
         let old = match result {
@@ -289,49 +289,52 @@ impl<'i> Lift<'i> {
         Ok(Value::ewma(weight, old, new))
     }
 
-    fn operand(&mut self, register: Register) -> Result<Value, Flaw> {
+    fn operand(&mut self, register: Register) -> Result<Value, InstructionError> {
         match register {
             Register::Immediate(INFINITY) => Ok(Value::number(u64::MAX)),
             Register::Immediate(value) => Ok(Value::number(value.into())),
             Register::Primitive(index) => {
                 let signal = Signal::ALL.get(index as usize);
-                let signal = *signal.ok_or(Flaw::Register(index))?;
+                let signal = *signal.ok_or(InstructionError::Register(index))?;
                 Ok(Value::signal(signal))
             }
             Register::Tmp(index) => {
                 let slot = self.tmps.get_mut(index as usize);
-                let slot = slot.ok_or(Flaw::Register(index))?;
-                let pending = slot.as_mut().ok_or(Flaw::Unwritten(index))?;
+                let slot = slot.ok_or(InstructionError::Register(index))?;
+                let pending = slot.as_mut().ok_or(InstructionError::Unwritten(index))?;
                 pending.reads = pending.reads.saturating_sub(1);
                 match slot.take_if(|pending| pending.reads == 0) {
                     Some(pending) => Ok(pending.value),
                     None => {
                         let value = slot.as_ref().map(|pending| pending.value.clone());
-                        value.ok_or(Flaw::Unwritten(index))
+                        value.ok_or(InstructionError::Unwritten(index))
                     }
                 }
             }
-            Register::FLAG | Register::CONTINUE | Register::REPORT => Err(Flaw::WriteOnly),
+            Register::FLAG | Register::CONTINUE | Register::REPORT => {
+                Err(InstructionError::WriteOnly)
+            }
             _ => Ok(Value::place(self.place(register)?, Type::Num)),
         }
     }
 
     /// The place that a register is, if it is one.
-    fn place(&mut self, register: Register) -> Result<Place, Flaw> {
+    fn place(&mut self, register: Register) -> Result<Place, InstructionError> {
         match register {
             Register::MICROS => Ok(Place::Micros),
             Register::CWND => Ok(Place::Cwnd),
             Register::RATE => Ok(Place::Rate),
-            Register::Implicit(index) => Err(Flaw::Register(index)),
+            Register::Implicit(index) => Err(InstructionError::Register(index)),
             Register::Report { index, .. } if index < self.names.reports => {
                 Ok(Place::Var(VarId(index as u16)))
             }
-            Register::Report { index, .. } => Err(Flaw::Undefined(index)),
+            Register::Report { index, .. } => Err(InstructionError::Undefined(index)),
             Register::Control { index, .. } => {
                 let id = self.names.controls.get(&index);
-                id.map(|id| Place::Var(*id)).ok_or(Flaw::Undefined(index))
+                id.map(|id| Place::Var(*id))
+                    .ok_or(InstructionError::Undefined(index))
             }
-            Register::Local(index) if index >= LOCALS => Err(Flaw::Register(index)),
+            Register::Local(index) if index >= LOCALS => Err(InstructionError::Register(index)),
             Register::Local(index) => {
                 if let Some(id) = self.locals.get(&index) {
                     return Ok(Place::Var(*id));
@@ -340,8 +343,8 @@ impl<'i> Lift<'i> {
                 self.locals.insert(index, id);
                 Ok(Place::Var(id))
             }
-            Register::Immediate(_) | Register::Primitive(_) => Err(Flaw::ReadOnly),
-            Register::Tmp(_) => Err(Flaw::ReadOnly),
+            Register::Immediate(_) | Register::Primitive(_) => Err(InstructionError::ReadOnly),
+            Register::Tmp(_) => Err(InstructionError::ReadOnly),
         }
     }
 

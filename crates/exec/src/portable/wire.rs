@@ -140,21 +140,23 @@ pub(super) struct Instruction {
 
 /// The byte of an instruction that means nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unknown {
+pub(super) enum UnknownCode {
     Opcode(u8),
     RegisterType(u8),
 }
 
 impl Instruction {
     /// `op @0; {type, u32} result @1, left @6, right @11`.
-    pub(super) fn read(bytes: &[u8; RECORD]) -> Result<Self, Unknown> {
+    pub(super) fn read(bytes: &[u8; RECORD]) -> Result<Self, UnknownCode> {
         let [op, operands @ ..] = bytes;
-        let op = *Op::ALL.get(usize::from(*op)).ok_or(Unknown::Opcode(*op))?;
+        let op = *Op::ALL
+            .get(usize::from(*op))
+            .ok_or(UnknownCode::Opcode(*op))?;
         let (operands, _) = operands.as_chunks();
         let register = |at: usize| {
             let [kind, a, b, c, d]: [u8; 5] = operands.get(at).copied().unwrap_or_default();
             let value = u32::from_le_bytes([a, b, c, d]);
-            Register::read(kind, value).ok_or(Unknown::RegisterType(kind))
+            Register::read(kind, value).ok_or(UnknownCode::RegisterType(kind))
         };
         Ok(Self {
             op,

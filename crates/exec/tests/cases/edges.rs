@@ -153,6 +153,39 @@ pub(crate) fn the_average_agrees_for_every_kind_of_weight(agree: Agree) {
     }
 }
 
+pub(crate) fn a_timer_agrees_whatever_it_is_set_to(agree: Agree) {
+    let constants = EDGES.map(|edge| edge.to_string());
+    let values = ["Ack.bytes_acked", "(+ Ack.bytes_acked 1)", "+infinity"];
+    for value in constants.iter().map(String::as_str).chain(values) {
+        agree_on_all_pairs(
+            agree,
+            &format!(
+                "(def (Report (before 0) (after 0)))
+                 (when true
+                   (:= Report.before Micros)
+                   (:= Micros {value})
+                   (:= Report.after Micros)
+                   (report))"
+            ),
+        );
+    }
+}
+
+pub(crate) fn a_boolean_stored_in_a_number_agrees(agree: Agree) {
+    agree_on_all_pairs(
+        agree,
+        "(def (Report (volatile timeout 0) (late 0) (kept 7)) (seen 0) (sure 0))
+         (when true
+           (:= Report.timeout (> Ack.bytes_acked Flow.bytes_pending))
+           (:= Report.late (if (> Ack.bytes_acked 10) (== Flow.bytes_pending 0) false))
+           (:= Report.kept (if (> Ack.bytes_acked 9) (> Flow.bytes_pending 9)))
+           (:= seen (|| Flow.was_timeout (> seen 0)))
+           (:= sure true)
+           (:= Cwnd (+ Cwnd (+ seen sure)))
+           (report))",
+    );
+}
+
 pub(crate) fn controls_beyond_belief_stop_the_program(agree: Agree) {
     for cwnd in [
         "Ack.bytes_acked",

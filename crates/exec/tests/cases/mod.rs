@@ -24,6 +24,8 @@ macro_rules! hold_to_the_interpreter {
             edges::every_operator_agrees_on_every_pair_of_edge_values,
             edges::every_operator_agrees_on_constants_at_the_edges,
             edges::the_average_agrees_for_every_kind_of_weight,
+            edges::a_timer_agrees_whatever_it_is_set_to,
+            edges::a_boolean_stored_in_a_number_agrees,
             edges::controls_beyond_belief_stop_the_program,
             edges::a_stage_sets_only_what_it_may,
             random::random_programs_agree,

@@ -1,6 +1,6 @@
 //! Runs a stream through the interpreter and the kernel and compares all that can be seen.
 
-use crate::harness::{Flow, Seen};
+use crate::harness::{Flow, InvocationOutcome};
 use fairwater_exec::interp::{Input, Machine, Stage};
 use fairwater_lang::{Program, Signal};
 
@@ -33,7 +33,7 @@ pub(crate) fn agree(programs: &[&Program], stream: &[Input<'_, '_>]) -> Result<(
             let now = input.signals[Signal::Now as usize];
             (now, outcome.cwnd, outcome.rate, reports, fields)
         });
-        let expected = Seen {
+        let expected = InvocationOutcome {
             cwnd: outcome.cwnd,
             rate: outcome.rate,
             applied: (

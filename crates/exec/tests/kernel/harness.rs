@@ -100,7 +100,7 @@ impl Host for Noter {
 
 /// What can be seen after an invocation.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct InvocationOutcome {
     pub(crate) cwnd: u64,
     pub(crate) rate: u64,
     /// The controls that the host was told to apply.
@@ -161,7 +161,7 @@ impl<'p> Flow<'p> {
     }
 
     /// Does what the plane and the datapath do around one invocation, and invokes.
-    pub(crate) fn invoke(&mut self, input: &Input<'_, 'p>) -> Result<Seen, String> {
+    pub(crate) fn invoke(&mut self, input: &Input<'_, 'p>) -> Result<InvocationOutcome, String> {
         for (i, &signal) in input.signals.iter().enumerate() {
             self.frame.write(frame::SIGNALS as usize + 8 * i, signal);
         }
@@ -229,7 +229,7 @@ impl<'p> Flow<'p> {
         Ok(())
     }
 
-    fn see(&self) -> Seen {
+    fn see(&self) -> InvocationOutcome {
         let frame = |at: i16| self.frame.read(at as usize);
         let noted = |at: i16| Some(frame(at)).filter(|&v| v != NOTHING);
         let report = noted(NOTED_LEN).map(|len| {
@@ -244,7 +244,7 @@ impl<'p> Flow<'p> {
             )
         });
         let count = self.programs[self.running].0.variables.len();
-        Seen {
+        InvocationOutcome {
             cwnd: frame(frame::CWND),
             rate: frame(frame::RATE),
             applied: (noted(NOTED_CWND), noted(NOTED_RATE)),

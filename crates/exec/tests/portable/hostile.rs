@@ -1,6 +1,6 @@
 //! What no compiler wrote.
 
-use fairwater_exec::portable::{self, Error, Flaw};
+use fairwater_exec::portable::{self, Error, InstructionError};
 use fairwater_lang::{Signal, VarId, bounds};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -17,13 +17,13 @@ fn refused(bytes: &[u8]) -> Error {
 }
 
 /// What is wrong with the one instruction of a body.
-fn flaw(instruction: Instruction) -> Flaw {
+fn error(instruction: Instruction) -> InstructionError {
     let defined = [
         (DEF, report(0), report(0), immediate(0)),
         (DEF, control(3), control(3), immediate(0)),
     ];
     match refused(&always(&defined, &[instruction])) {
-        Error::Instruction { at: 3, flaw } => flaw,
+        Error::Instruction { at: 3, error } => error,
         other => panic!("{other}"),
     }
 }
@@ -105,8 +105,8 @@ fn conditions() {
         let spans = [[0, len, len, 1]];
         portable::decode(&body(&spans, &[condition, &[set]].concat()))
     };
-    let flaw = |condition: &[Instruction]| match event(condition).unwrap_err() {
-        Error::Instruction { at: 0, flaw } => flaw,
+    let error = |condition: &[Instruction]| match event(condition).unwrap_err() {
+        Error::Instruction { at: 0, error } => error,
         other => panic!("{other}"),
     };
     let holds = (BIND, FLAG, FLAG, immediate(1));
@@ -118,67 +118,85 @@ fn conditions() {
         .is_ok()
     );
     assert_eq!(
-        flaw(&[(BIND, CONTINUE, CONTINUE, immediate(1)), holds]),
-        Flaw::CommandInCondition
+        error(&[(BIND, CONTINUE, CONTINUE, immediate(1)), holds]),
+        InstructionError::CommandInCondition
     );
     assert_eq!(
-        flaw(&[(BIND, REPORT, REPORT, immediate(1)), holds]),
-        Flaw::CommandInCondition
+        error(&[(BIND, REPORT, REPORT, immediate(1)), holds]),
+        InstructionError::CommandInCondition
     );
-    assert_eq!(flaw(&[holds, holds]), Flaw::EventFlag);
+    assert_eq!(error(&[holds, holds]), InstructionError::EventFlag);
     let sometimes = (IF, FLAG, immediate(1), immediate(1));
     assert_eq!(event(&[sometimes]), Err(Error::NoCondition(0)));
 }
 
 #[test]
 fn registers() {
-    let bind = |right| flaw((BIND, CWND, CWND, right));
-    let write = |result| flaw((BIND, result, result, immediate(1)));
-    assert_eq!(flaw((15, CWND, CWND, CWND)), Flaw::Opcode(15));
-    assert_eq!(bind((9, 0)), Flaw::RegisterType(9));
-    assert_eq!(flaw((BIND, CWND, (255, 0), CWND)), Flaw::RegisterType(255));
-    assert_eq!(bind(signal(15)), Flaw::Register(15));
-    assert_eq!(bind((2, 6)), Flaw::Register(6));
-    assert_eq!(write((2, 6)), Flaw::Register(6));
-    assert_eq!(bind(local(8)), Flaw::Register(8));
-    assert_eq!(bind(tmp(8)), Flaw::Register(8));
-    assert_eq!(write(tmp(u32::MAX)), Flaw::Register(u32::MAX));
-    assert_eq!(bind(report(1)), Flaw::Undefined(1));
-    assert_eq!(write(report(u32::MAX)), Flaw::Undefined(u32::MAX));
-    assert_eq!(bind(control(0)), Flaw::Undefined(0));
-    assert_eq!(write(control(1 << 16 | 3)), Flaw::Undefined(1 << 16 | 3));
-    assert_eq!(write(immediate(1)), Flaw::ReadOnly);
-    assert_eq!(write(signal(0)), Flaw::ReadOnly);
+    let bind = |right| error((BIND, CWND, CWND, right));
+    let write = |result| error((BIND, result, result, immediate(1)));
+    assert_eq!(error((15, CWND, CWND, CWND)), InstructionError::Opcode(15));
+    assert_eq!(bind((9, 0)), InstructionError::RegisterType(9));
+    assert_eq!(
+        error((BIND, CWND, (255, 0), CWND)),
+        InstructionError::RegisterType(255)
+    );
+    assert_eq!(bind(signal(15)), InstructionError::Register(15));
+    assert_eq!(bind((2, 6)), InstructionError::Register(6));
+    assert_eq!(write((2, 6)), InstructionError::Register(6));
+    assert_eq!(bind(local(8)), InstructionError::Register(8));
+    assert_eq!(bind(tmp(8)), InstructionError::Register(8));
+    assert_eq!(write(tmp(u32::MAX)), InstructionError::Register(u32::MAX));
+    assert_eq!(bind(report(1)), InstructionError::Undefined(1));
+    assert_eq!(
+        write(report(u32::MAX)),
+        InstructionError::Undefined(u32::MAX)
+    );
+    // The message that switches to the program may set any of those that libccp has.
+    let last = (BIND, CWND, CWND, control(109));
+    assert!(portable::decode(&always(&[], &[last])).is_ok());
+    assert_eq!(bind(control(110)), InstructionError::Undefined(110));
+    assert_eq!(
+        write(control(1 << 16 | 3)),
+        InstructionError::Undefined(1 << 16 | 3)
+    );
+    assert_eq!(write(immediate(1)), InstructionError::ReadOnly);
+    assert_eq!(write(signal(0)), InstructionError::ReadOnly);
     for hidden in [FLAG, CONTINUE, REPORT] {
-        assert_eq!(bind(hidden), Flaw::WriteOnly);
+        assert_eq!(bind(hidden), InstructionError::WriteOnly);
     }
-    assert_eq!(write(FLAG), Flaw::EventFlag);
-    assert_eq!(flaw((BIND, REPORT, REPORT, immediate(0))), Flaw::Command);
-    assert_eq!(flaw((BIND, CONTINUE, CONTINUE, signal(0))), Flaw::Command);
+    assert_eq!(write(FLAG), InstructionError::EventFlag);
     assert_eq!(
-        flaw((ADD, REPORT, immediate(1), immediate(1))),
-        Flaw::Command
-    );
-    assert_eq!(bind(tmp(0)), Flaw::Unwritten(0));
-    assert_eq!(
-        flaw((IF, tmp(3), immediate(1), immediate(1))),
-        Flaw::Unwritten(3)
+        error((BIND, REPORT, REPORT, immediate(0))),
+        InstructionError::Command
     );
     assert_eq!(
-        flaw((EWMA, tmp(3), immediate(1), immediate(1))),
-        Flaw::Unwritten(3)
+        error((BIND, CONTINUE, CONTINUE, signal(0))),
+        InstructionError::Command
     );
     assert_eq!(
-        flaw((DEF, report(0), report(0), immediate(0))),
-        Flaw::Misplaced
+        error((ADD, REPORT, immediate(1), immediate(1))),
+        InstructionError::Command
+    );
+    assert_eq!(bind(tmp(0)), InstructionError::Unwritten(0));
+    assert_eq!(
+        error((IF, tmp(3), immediate(1), immediate(1))),
+        InstructionError::Unwritten(3)
+    );
+    assert_eq!(
+        error((EWMA, tmp(3), immediate(1), immediate(1))),
+        InstructionError::Unwritten(3)
+    );
+    assert_eq!(
+        error((DEF, report(0), report(0), immediate(0))),
+        InstructionError::Misplaced
     );
 }
 
 #[test]
 fn definitions() {
     let defined = |definitions: &[Instruction]| portable::decode(&always(definitions, &[]));
-    let flaw = |definitions: &[Instruction]| match defined(definitions).unwrap_err() {
-        Error::Instruction { flaw, .. } => flaw,
+    let error = |definitions: &[Instruction]| match defined(definitions).unwrap_err() {
+        Error::Instruction { error, .. } => error,
         other => panic!("{other}"),
     };
     let def = |register, value| (DEF, register, register, immediate(value));
@@ -204,16 +222,19 @@ fn definitions() {
     );
     let controls: Vec<_> = decoded.controls.into_iter().collect();
     assert_eq!(controls, [(5, VarId(1)), (109, VarId(2))]);
-    assert_eq!(flaw(&[def(control(110), 0)]), Flaw::Register(110));
     assert_eq!(
-        flaw(&[def(control(0), 0), def((8, 0), 0)]),
-        Flaw::Redefined(0)
+        error(&[def(control(110), 0)]),
+        InstructionError::Register(110)
     );
-    assert_eq!(flaw(&[def(CWND, 0)]), Flaw::Definition);
-    assert_eq!(flaw(&[def(tmp(0), 0)]), Flaw::Definition);
     assert_eq!(
-        flaw(&[(DEF, report(0), report(0), signal(0))]),
-        Flaw::Definition
+        error(&[def(control(0), 0), def((8, 0), 0)]),
+        InstructionError::Redefined(0)
+    );
+    assert_eq!(error(&[def(CWND, 0)]), InstructionError::Definition);
+    assert_eq!(error(&[def(tmp(0), 0)]), InstructionError::Definition);
+    assert_eq!(
+        error(&[(DEF, report(0), report(0), signal(0))]),
+        InstructionError::Definition
     );
     assert_eq!(
         defined(&[def(report(0), 0), def(report(2), 0)]),

@@ -1,6 +1,6 @@
 //! Arithmetic and comparisons, with decimal constants folded or turned into exact scaling.
 
-use super::ratio::{Against, Constant, Ratio, against};
+use super::ratio::{Constant, DecimalComparison, Ratio, compare_with_ratio};
 use super::{Checker, Kind, Value};
 use crate::diagnostic::{Diagnostic, Span};
 use crate::program::{Binary, Comparison, Expr, Stmt, Type};
@@ -157,19 +157,19 @@ impl Checker<'_, '_> {
             return truth(Constant::compare(op, a, b));
         }
         let (value, result) = match (left.ratio(), right.ratio()) {
-            (None, Some(ratio)) => (left, against(op, ratio)),
-            (Some(ratio), _) => (right, against(mirrored(op), ratio)),
+            (None, Some(ratio)) => (left, compare_with_ratio(op, ratio)),
+            (Some(ratio), _) => (right, compare_with_ratio(mirrored(op), ratio)),
             (None, None) => return truth(false),
         };
         match result {
-            Against::Always(b) => {
+            DecimalComparison::Always(b) => {
                 let always = if b { "always true" } else { "never true" };
                 let message = format!("this is {always}: a whole number does not equal a fraction");
                 self.warnings
                     .push(Diagnostic::warning("decimal-equality", span, message));
                 truth(b)
             }
-            Against::Whole(op, n) => {
+            DecimalComparison::Whole(op, n) => {
                 let number = Expr::Const(n, Type::Num);
                 let expr = Expr::Compare(op, Box::new(value.expr), Box::new(number));
                 self.tree(expr, Kind::Bool, value.depth, span)

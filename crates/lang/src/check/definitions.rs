@@ -12,7 +12,7 @@ use crate::words::Word;
 impl Checker<'_, '_> {
     pub(super) fn definitions(&mut self, def: &List<'_>) {
         if def.broken {
-            self.doubtful = true;
+            self.incomplete_def = true;
             return;
         }
         // `(def name init)`, an easy slip, would otherwise be two errors.
@@ -43,7 +43,7 @@ impl Checker<'_, '_> {
     }
 
     fn bad_declaration(&mut self, span: Span, message: &str) {
-        self.doubtful = true;
+        self.incomplete_def = true;
         let error = Diagnostic::error("bad-declaration", span, message).help(
             "a declaration is `(name 0)`, or `(volatile name 0)` to start anew after each report",
         );
@@ -71,7 +71,7 @@ impl Checker<'_, '_> {
             [Node::Atom(name), Node::Atom(init)]
                 if name.kind == AtomKind::Bad || init.kind == AtomKind::Bad =>
             {
-                self.doubtful = true;
+                self.incomplete_def = true;
             }
             [Node::Atom(name)] if name.kind == AtomKind::Word => {
                 self.bad_declaration(list.span, "this declaration has no initial value");
@@ -93,7 +93,7 @@ impl Checker<'_, '_> {
         let (kind, init) = self.initial(init);
         if let Err(why) = name::check(scope, bare) {
             // Only the name is refused; what uses it is not wrong as well.
-            self.complained.insert(full);
+            self.reported_names.insert(full);
             self.errors.push(
                 Diagnostic::error(
                     "reserved-name",
@@ -119,7 +119,7 @@ impl Checker<'_, '_> {
             return;
         }
         if self.declared.len() == MAX_VARIABLES {
-            if !std::mem::replace(&mut self.doubtful, true) {
+            if !std::mem::replace(&mut self.incomplete_def, true) {
                 self.too_many_variables(name.span);
             }
             return;

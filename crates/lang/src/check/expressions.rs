@@ -225,6 +225,17 @@ impl Checker<'_, '_> {
         });
         let then = branches.next().unwrap_or_else(|| Value::unknown(span));
         let otherwise = branches.next();
+        let then = match (target, &otherwise) {
+            // A boolean that is stored in a number, or leaves it as it is.
+            (
+                Some(Target {
+                    place: Place::Var(_),
+                    kind: Kind::Num,
+                }),
+                None,
+            ) if then.kind == Kind::Bool => self.boolean_as_number(then),
+            _ => then,
+        };
         let otherwise = otherwise.unwrap_or_else(|| match target {
             Some(Target { place, kind }) => Value::leaf(Expr::Place(place), kind, then.span),
             None => Value::leaf(Expr::Const(0, then.ty()), then.kind, then.span),
@@ -378,6 +389,20 @@ impl Checker<'_, '_> {
             self.errors.push(error);
         }
         value
+    }
+
+    /// The number that a boolean is stored as: 0 or 1.
+    pub(super) fn boolean_as_number(&mut self, value: Value) -> Value {
+        if let Expr::Const(constant, _) = value.expr {
+            return Value::leaf(Expr::Const(constant, Type::Num), Kind::Num, value.span);
+        }
+        let number = |n| Box::new(Expr::Const(n, Type::Num));
+        let expr = Expr::If {
+            condition: Box::new(value.expr),
+            then: number(1),
+            otherwise: number(0),
+        };
+        self.tree(expr, Kind::Num, value.depth, value.span)
     }
 
     /// Refuses a decimal constant where only a number will do.

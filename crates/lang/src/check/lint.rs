@@ -1,15 +1,15 @@
 //! Warnings: programs that are right in form and probably wrong in meaning.
 
-use super::{Checker, Placed};
+use super::{Checker, LocatedEvent};
 use crate::diagnostic::{Diagnostic, Span};
 use crate::program::{Comparison, Expr, Scope, Stmt, Type};
 
 impl Checker<'_, '_> {
-    pub(super) fn lint(&mut self, placed: &[Placed]) {
+    pub(super) fn lint(&mut self, located: &[LocatedEvent]) {
         if !self.errors.is_empty() {
             return;
         }
-        self.lint_reach(placed);
+        self.lint_reach(located);
         for declared in &self.declared {
             let (variable, span) = (&declared.variable, declared.span);
             let name = &variable.name;
@@ -36,12 +36,12 @@ impl Checker<'_, '_> {
 
     /// A true condition ends the invocation unless `(fallthrough)` ran, here or in an earlier
     /// body (CCP §4.1), so whatever follows an unconditional `when` without one cannot run.
-    fn lint_reach(&mut self, placed: &[Placed]) {
+    fn lint_reach(&mut self, located: &[LocatedEvent]) {
         let mut falls_through = false;
         let mut last: Option<Span> = None;
-        for Placed {
+        for LocatedEvent {
             event, condition, ..
-        } in placed
+        } in located
         {
             if let Some(last) = last {
                 let warning =

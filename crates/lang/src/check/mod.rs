@@ -33,8 +33,8 @@ pub(crate) fn check(
         warnings,
         declared: Vec::new(),
         by_name: HashMap::new(),
-        doubtful: false,
-        complained: HashSet::new(),
+        incomplete_def: false,
+        reported_names: HashSet::new(),
         hidden: Vec::new(),
     };
     checker.program(forms)
@@ -108,7 +108,7 @@ struct Declared {
 
 /// A top-level `when` and where it stands.
 #[derive(Debug)]
-struct Placed {
+struct LocatedEvent {
     event: Event,
     span: Span,
     condition: Span,
@@ -122,9 +122,9 @@ struct Checker<'s, 'k> {
     /// Full names, `Report.acked`, to indices of `declared`.
     by_name: HashMap<String, usize>,
     /// The `def` block could not be read, so nothing is said about unknown names.
-    doubtful: bool,
+    incomplete_def: bool,
     /// Unknown names already reported: each is reported once.
-    complained: HashSet<String>,
+    reported_names: HashSet<String>,
     hidden: Vec<Variable>,
 }
 
@@ -151,27 +151,27 @@ impl Checker<'_, '_> {
         }
         self.number_variables();
 
-        let mut placed = Vec::new();
+        let mut located = Vec::new();
         for form in forms.iter().filter(|form| !is(form, Word::Def)) {
             match form {
                 Node::List(list) if list.broken => {}
                 Node::List(list) if head_word(list) == Some(Word::When) => {
-                    placed.extend(self.event(list))
+                    located.extend(self.event(list))
                 }
                 _ => self.stray_form(form),
             }
         }
-        if placed.is_empty() && self.errors.is_empty() {
+        if located.is_empty() && self.errors.is_empty() {
             let end = self.source.trim_end().len();
             let message = "a program needs at least one `when`";
             let error = Diagnostic::error("no-when", Span::new(end, end), message)
                 .help("`(when true …)` runs on every ACK");
             self.errors.push(error);
         }
-        self.bound_size(&placed);
-        self.lint(&placed);
+        self.bound_size(&located);
+        self.lint(&located);
 
-        let events: Vec<_> = placed.into_iter().map(|p| p.event).collect();
+        let events: Vec<_> = located.into_iter().map(|p| p.event).collect();
         let signals = walk::signals(&events);
         let mut variables: Vec<_> = Vec::with_capacity(self.declared.len() + self.hidden.len());
         for scope in [Scope::Report, Scope::Control] {
@@ -213,9 +213,9 @@ impl Checker<'_, '_> {
         self.errors.push(error);
     }
 
-    fn bound_size(&mut self, placed: &[Placed]) {
+    fn bound_size(&mut self, located: &[LocatedEvent]) {
         let mut nodes = 0;
-        for Placed { event, span, .. } in placed {
+        for LocatedEvent { event, span, .. } in located {
             nodes += walk::size(event);
             if nodes > MAX_NODES {
                 let message = format!(

@@ -52,7 +52,10 @@ impl Checker<'_, '_> {
             self.errors.push(error);
             return;
         }
-        if self.doubtful || self.errors.is_full() || !self.complained.insert(atom.text.to_owned()) {
+        if self.incomplete_def
+            || self.errors.is_full()
+            || !self.reported_names.insert(atom.text.to_owned())
+        {
             return;
         }
         let error = Diagnostic::error(
@@ -76,7 +79,10 @@ impl Checker<'_, '_> {
 
     /// The error for a name that cannot be assigned to because it is not known.
     pub(super) fn unknown_place(&mut self, text: &str, span: Span) {
-        if self.doubtful || self.errors.is_full() || !self.complained.insert(text.to_owned()) {
+        if self.incomplete_def
+            || self.errors.is_full()
+            || !self.reported_names.insert(text.to_owned())
+        {
             return;
         }
         let mut error = Diagnostic::error("undeclared", span, format!("`{text}` is not declared"));

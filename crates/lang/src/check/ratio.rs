@@ -125,7 +125,7 @@ fn gcd(mut a: u128, mut b: u128) -> u128 {
 
 /// What a comparison of a whole number with a fraction comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Against {
+pub(super) enum DecimalComparison {
     /// A whole number is never equal to a fraction.
     Always(bool),
     /// The same comparison with a whole number.
@@ -133,11 +133,11 @@ pub(super) enum Against {
 }
 
 /// `x op ratio` for a whole number `x`, exactly.
-pub(super) fn against(op: Comparison, ratio: Ratio) -> Against {
+pub(super) fn compare_with_ratio(op: Comparison, ratio: Ratio) -> DecimalComparison {
     match op {
-        Comparison::Eq => Against::Always(false),
-        Comparison::Ne => Against::Always(true),
-        Comparison::Gt | Comparison::Ge => Against::Whole(Comparison::Gt, ratio.floor()),
-        Comparison::Lt | Comparison::Le => Against::Whole(Comparison::Le, ratio.floor()),
+        Comparison::Eq => DecimalComparison::Always(false),
+        Comparison::Ne => DecimalComparison::Always(true),
+        Comparison::Gt | Comparison::Ge => DecimalComparison::Whole(Comparison::Gt, ratio.floor()),
+        Comparison::Lt | Comparison::Le => DecimalComparison::Whole(Comparison::Le, ratio.floor()),
     }
 }

@@ -1,6 +1,6 @@
 //! `when` clauses and the statements in them.
 
-use super::{Checker, Kind, Placed, Value, head_word};
+use super::{Checker, Kind, LocatedEvent, Value, head_word};
 use crate::diagnostic::Diagnostic;
 use crate::program::{Event, Expr, Place, Stmt, Type};
 use crate::signal::Signal;
@@ -9,7 +9,7 @@ use crate::words::Word;
 
 impl Checker<'_, '_> {
     /// A top-level `when`.
-    pub(super) fn event(&mut self, list: &List<'_>) -> Option<Placed> {
+    pub(super) fn event(&mut self, list: &List<'_>) -> Option<LocatedEvent> {
         let mut prelude = Vec::new();
         let (condition, body) = self.when(list, &mut prelude);
         let condition = condition?;
@@ -18,7 +18,7 @@ impl Checker<'_, '_> {
             condition: condition.expr,
             body,
         };
-        Some(Placed {
+        Some(LocatedEvent {
             event,
             span: list.span,
             condition: condition.span,
@@ -192,18 +192,13 @@ impl Checker<'_, '_> {
         let value = self.no_ratio(value);
         let Some((place, kind)) = place else { return };
         match (kind, value.kind) {
+            // portus's programs keep booleans in numbers: `(:= Report.timeout Flow.was_timeout)`.
+            (Kind::Num, Kind::Bool) if matches!(place, Place::Var(_)) => {
+                let value = self.boolean_as_number(value);
+                out.push(Stmt::Assign(place, value.expr));
+            }
             (Kind::Num, Kind::Bool) => {
-                let mut error = self.mismatch(target, "a number", &value, "a boolean");
-                let as_number = format!(
-                    "make a number of it: `(if {} 1 0)`",
-                    self.excerpt(value.span)
-                );
-                error = error.help(as_number);
-                if let Place::Var(_) = place {
-                    error = error.help(
-                        "or declare the variable as a boolean, with the initial value `false`",
-                    );
-                }
+                let error = self.mismatch(target, "a number", &value, "a boolean");
                 self.errors.push(error);
             }
             (Kind::Bool, Kind::Num) => {

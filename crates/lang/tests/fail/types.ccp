@@ -5,7 +5,7 @@
 (when true
   (if k (report))
   (when (+ k 1) (report))
-  (:= Report.n Report.b)
+  (:= Rate Report.b)
   (:= Report.b Report.n)
   (:= Report.b (if Report.b 1))
   (:= Cwnd Flow.was_timeout)

@@ -1,4 +1,5 @@
-//! What the tests on real TCP share: the gate, a session in a thread, connections on loopback.
+//! Support of the tests on real TCP: the check for privileges, a session in a thread, connections
+//! on loopback.
 #![allow(dead_code, reason = "each test file uses a part")]
 #![allow(
     clippy::unwrap_used,
@@ -18,7 +19,7 @@ use fairwater_plane::{
     Algorithm, AlgorithmError, Control, Ecn, Flow, FlowInfo, Plane, ProgramHandle, Programs, Report,
 };
 
-/// Whether this machine can run these tests. Fails instead of skipping where CI demands them.
+/// Whether this machine can run these tests. Fails instead if CI requires them.
 pub(crate) fn machine_can() -> bool {
     match probe::probe().require() {
         Ok(()) => true,
@@ -32,9 +33,9 @@ pub(crate) fn machine_can() -> bool {
     }
 }
 
-/// What happened to a [`Recorder`]'s flows.
+/// An event of a flow of a [`Recorder`].
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Seen {
+pub(crate) enum FlowEvent {
     New(FlowInfo),
     Report {
         time_us: u64,
@@ -45,11 +46,11 @@ pub(crate) enum Seen {
     Closed,
 }
 
-pub(crate) type Log = Arc<Mutex<Vec<Seen>>>;
+pub(crate) type Log = Arc<Mutex<Vec<FlowEvent>>>;
 type Then = Arc<dyn Fn(usize, &Report<'_>, &mut Control<'_>) + Send + Sync>;
 type First = Arc<dyn Fn(&FlowInfo, &mut Control<'_>) + Send + Sync>;
 
-/// An algorithm of any programs that logs what it sees and does what the test says.
+/// An algorithm of any programs that logs its events and calls the test's functions.
 pub(crate) struct Recorder {
     pub(crate) name: String,
     pub(crate) fields: Vec<String>,
@@ -108,7 +109,7 @@ impl Algorithm for Recorder {
     }
 
     fn new_flow(&self, info: &FlowInfo, control: &mut Control<'_>) -> Box<dyn Flow> {
-        self.log.lock().unwrap().push(Seen::New(info.clone()));
+        self.log.lock().unwrap().push(FlowEvent::New(info.clone()));
         (self.first)(info, control);
         let of = |h: &ProgramHandle| self.fields.iter().map(|f| h.field(f).ok()).collect();
         Box::new(RecorderFlow {
@@ -133,7 +134,7 @@ impl Flow for RecorderFlow {
             .flatten()
             .filter_map(|f| report.get(*f))
             .collect();
-        self.log.lock().unwrap().push(Seen::Report {
+        self.log.lock().unwrap().push(FlowEvent::Report {
             time_us: report.time_us(),
             cwnd: report.cwnd(),
             rate: report.rate(),
@@ -144,7 +145,7 @@ impl Flow for RecorderFlow {
     }
 
     fn on_close(&mut self) {
-        self.log.lock().unwrap().push(Seen::Closed);
+        self.log.lock().unwrap().push(FlowEvent::Closed);
     }
 }
 
@@ -152,6 +153,8 @@ impl Flow for RecorderFlow {
 pub(crate) struct Running {
     stop: Arc<AtomicBool>,
     pub(crate) paused: Arc<AtomicBool>,
+    /// Whether the session's thread has noticed that it is to pause.
+    rests: Arc<AtomicBool>,
     thread: Option<JoinHandle<Vec<String>>>,
 }
 
@@ -187,27 +190,28 @@ impl Running {
         at_once: impl FnOnce(&mut Session) + Send + 'static,
         mut each: impl FnMut(&mut Session) + Send + 'static,
     ) -> Result<Self, LinuxError> {
-        let (stop, paused) = (
-            Arc::new(AtomicBool::new(false)),
-            Arc::new(AtomicBool::new(false)),
-        );
-        let (tell, told) = mpsc::channel();
+        let flag = || Arc::new(AtomicBool::new(false));
+        let (stop, paused, rests) = (flag(), flag(), flag());
+        let resting = Arc::clone(&rests);
+        let (attached, result) = mpsc::channel();
         let (stopping, pausing) = (Arc::clone(&stop), Arc::clone(&paused));
         let thread = std::thread::spawn(move || {
             let mut session = match Session::attach(plane(), options) {
                 Ok(mut session) => {
                     at_once(&mut session);
-                    tell.send(Ok(())).unwrap();
+                    attached.send(Ok(())).unwrap();
                     session
                 }
                 Err(error) => {
-                    tell.send(Err(error)).unwrap();
+                    attached.send(Err(error)).unwrap();
                     return Vec::new();
                 }
             };
             let mut notices = Vec::new();
             while !stopping.load(Ordering::Acquire) {
-                if pausing.load(Ordering::Acquire) {
+                let pauses = pausing.load(Ordering::Acquire);
+                resting.store(pauses, Ordering::Release);
+                if pauses {
                     std::thread::sleep(Duration::from_millis(5));
                 } else {
                     session.turn(Duration::from_millis(10));
@@ -217,12 +221,19 @@ impl Running {
             }
             notices
         });
-        told.recv().unwrap()?;
+        result.recv().unwrap()?;
         Ok(Self {
             stop,
             paused,
+            rests,
             thread: Some(thread),
         })
+    }
+
+    /// Makes the plane silent until `paused` is cleared.
+    pub(crate) fn pause(&self) {
+        self.paused.store(true, Ordering::Release);
+        eventually("the plane pauses", || self.rests.load(Ordering::Acquire));
     }
 
     /// Ends the session; yields the plane's notices.
@@ -278,7 +289,7 @@ impl Connection {
         Self { sender, receiver }
     }
 
-    /// The sender's congestion control, as the kernel tells.
+    /// The sender's congestion control, read from the kernel.
     pub(crate) fn congestion_control(&self) -> String {
         rustix::net::sockopt::tcp_congestion(&self.sender).unwrap()
     }

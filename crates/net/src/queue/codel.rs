@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use super::discipline::{DefaultValue, Field, Parameter, QueueContext, QueueError, refuse_zeros};
 use super::drop_tail::Fifo;
-use super::{DropReason, Held, Limit, Sink};
+use super::{Configuration, DropReason, Held, Limit, Scheduler, Sink};
 use crate::{Packet, Time};
 
 /// CoDel.
@@ -11,9 +12,10 @@ use crate::{Packet, Time};
 pub struct CoDelConfig {
     /// What the queue holds.
     pub limit: Limit,
-    /// The time in the queue that is acceptable for ever.
+    /// Acceptable standing time in the queue.
     pub target: Duration,
-    /// For this long it may be exceeded: about a worst-case RTT.
+    /// Window over which the least time in the queue is tracked: about a worst-case RTT
+    /// (RFC 8289 §4.3).
     pub interval: Duration,
     /// Whether packets that understand marks are marked rather than dropped.
     pub ecn: bool,
@@ -28,6 +30,51 @@ impl Default for CoDelConfig {
             interval: Duration::from_millis(100),
             ecn: false,
         }
+    }
+}
+
+impl Configuration for CoDelConfig {
+    const NAME: &'static str = "codel";
+    const SUMMARY: &'static str = "Controlled delay (RFC 8289)";
+    const PARAMETERS: &'static [Parameter<Self>] = &[
+        Parameter {
+            name: "target",
+            default: DefaultValue::Usual,
+            help: "acceptable standing time in the queue",
+            field: |config| Field::Period(&mut config.target),
+        },
+        Parameter {
+            name: "interval",
+            default: DefaultValue::Usual,
+            help: "window over which the least time in the queue is tracked (RFC 8289 §4.3)",
+            field: |config| Field::Period(&mut config.interval),
+        },
+        Parameter {
+            name: "ecn",
+            default: DefaultValue::Usual,
+            help: "mark ECN-capable packets instead of dropping them",
+            field: |config| Field::Boolean(&mut config.ecn),
+        },
+    ];
+
+    fn usual(_context: &QueueContext) -> Self {
+        CoDelConfig::default()
+    }
+
+    fn set_limit(&mut self, limit: Limit) {
+        self.limit = limit;
+    }
+
+    fn check(&self) -> Result<(), QueueError> {
+        let zeros = [
+            ("buffer", self.limit.is_zero()),
+            ("interval", self.interval.is_zero()),
+        ];
+        refuse_zeros(Self::NAME, &zeros)
+    }
+
+    fn marks(&self) -> bool {
+        self.ecn
     }
 }
 
@@ -64,7 +111,7 @@ impl Controller {
             while self.dropping && now >= self.drop_next {
                 self.count += 1;
                 if config.ecn && sink.mark(&mut held) {
-                    self.drop_next = self.law(config, self.drop_next);
+                    self.drop_next = self.next_drop(config, self.drop_next);
                     break;
                 }
                 sink.drop(now, DropReason::Aqm, held);
@@ -75,7 +122,7 @@ impl Controller {
                 (held, above) = next;
                 self.dropping = above;
                 if above {
-                    self.drop_next = self.law(config, self.drop_next);
+                    self.drop_next = self.next_drop(config, self.drop_next);
                 }
             }
         } else if above {
@@ -85,7 +132,7 @@ impl Controller {
             let drops = self.count.saturating_sub(self.last_count);
             self.count = if recent && drops > 1 { drops } else { 1 };
             self.last_count = self.count;
-            self.drop_next = self.law(config, now);
+            self.drop_next = self.next_drop(config, now);
             if !(config.ecn && sink.mark(&mut held)) {
                 sink.drop(now, DropReason::Aqm, held);
                 (held, _) = self.take(config, fifo, now)?;
@@ -114,7 +161,7 @@ impl Controller {
     }
 
     /// The next drop comes an interval / √count after the one at `from` (RFC 8289 §5.6).
-    fn law(&self, config: &CoDelConfig, from: Time) -> Time {
+    fn next_drop(&self, config: &CoDelConfig, from: Time) -> Time {
         let interval = config.interval.as_nanos() as f64;
         from.plus_nanos((interval / (self.count as f64).sqrt()) as u64)
     }
@@ -125,19 +172,21 @@ impl Controller {
 pub(super) struct CoDel<P> {
     config: CoDelConfig,
     controller: Controller,
-    pub(super) fifo: Fifo<P>,
+    fifo: Fifo<P>,
 }
 
-impl<P: Packet> CoDel<P> {
-    pub(super) fn new(config: CoDelConfig) -> Self {
+impl<P: Packet> Scheduler<P> for CoDel<P> {
+    type Config = CoDelConfig;
+
+    fn new(config: &CoDelConfig, _seed: u64) -> Self {
         CoDel {
-            config,
+            config: *config,
             controller: Controller::default(),
             fifo: Fifo::new(),
         }
     }
 
-    pub(super) fn enqueue(&mut self, now: Time, held: Held<P>, sink: &mut Sink<P>) {
+    fn enqueue(&mut self, now: Time, held: Held<P>, sink: &mut Sink<P>) {
         if self.fifo.has_room(self.config.limit, held.size_bytes) {
             self.fifo.push(held);
         } else {
@@ -145,8 +194,16 @@ impl<P: Packet> CoDel<P> {
         }
     }
 
-    pub(super) fn dequeue(&mut self, now: Time, sink: &mut Sink<P>) -> Option<Held<P>> {
+    fn dequeue(&mut self, now: Time, sink: &mut Sink<P>) -> Option<Held<P>> {
         self.controller
             .dequeue(&self.config, &mut self.fifo, now, sink)
+    }
+
+    fn len(&self) -> usize {
+        self.fifo.len()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.fifo.bytes()
     }
 }

@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use super::{DropReason, Held, Limit, Sink};
+use super::discipline::{Parameter, QueueContext, QueueError, refuse_zeros};
+use super::{Configuration, DropReason, Held, Limit, Scheduler, Sink};
 use crate::{Packet, Time};
 
 /// Packets in the order they came: what every discipline keeps them in.
@@ -59,27 +60,62 @@ impl<P> Fifo<P> {
     }
 }
 
+/// The configuration of drop-tail is its limit.
+impl Configuration for Limit {
+    const NAME: &'static str = "droptail";
+    const SUMMARY: &'static str = "First in, first out; a packet that does not fit is dropped";
+    const PARAMETERS: &'static [Parameter<Self>] = &[];
+
+    fn usual(context: &QueueContext) -> Self {
+        context.buffer_or_bdp()
+    }
+
+    fn set_limit(&mut self, limit: Limit) {
+        *self = limit;
+    }
+
+    fn check(&self) -> Result<(), QueueError> {
+        refuse_zeros(Self::NAME, &[("buffer", self.is_zero())])
+    }
+}
+
 /// First in, first out; what does not fit is dropped on arrival.
 #[derive(Debug)]
 pub(super) struct DropTail<P> {
     limit: Limit,
-    pub(super) fifo: Fifo<P>,
+    fifo: Fifo<P>,
 }
 
-impl<P: Packet> DropTail<P> {
-    pub(super) fn new(limit: Limit) -> Self {
+impl<P: Packet> Scheduler<P> for DropTail<P> {
+    type Config = Limit;
+
+    fn new(limit: &Limit, _seed: u64) -> Self {
         DropTail {
-            limit,
+            limit: *limit,
             fifo: Fifo::new(),
         }
     }
 
     #[inline]
-    pub(super) fn enqueue(&mut self, now: Time, held: Held<P>, sink: &mut Sink<P>) {
+    fn enqueue(&mut self, now: Time, held: Held<P>, sink: &mut Sink<P>) {
         if self.fifo.has_room(self.limit, held.size_bytes) {
             self.fifo.push(held);
         } else {
             sink.drop(now, DropReason::QueueFull, held);
         }
+    }
+
+    #[inline]
+    fn dequeue(&mut self, _now: Time, _sink: &mut Sink<P>) -> Option<Held<P>> {
+        self.fifo.pop()
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        self.fifo.len()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.fifo.bytes()
     }
 }

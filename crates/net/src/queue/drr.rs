@@ -1,8 +1,9 @@
 //! Deficit round robin: Shreedhar & Varghese, "Efficient Fair Queuing Using Deficit Round-Robin",
 //! 1996.
 
-use super::flows::{Flows, Turns};
-use super::{Held, Limit, Sink};
+use super::discipline::{DefaultValue, Field, Parameter, QueueContext, QueueError, refuse_zeros};
+use super::flows::{Flows, MAX_BUCKETS, Turns};
+use super::{Configuration, Held, Limit, Scheduler, Sink, draws};
 use crate::{Packet, Time};
 
 /// Deficit round robin.
@@ -29,6 +30,42 @@ impl Default for DrrConfig {
     }
 }
 
+impl Configuration for DrrConfig {
+    const NAME: &'static str = "drr";
+    const SUMMARY: &'static str = "Deficit round robin (Shreedhar & Varghese 1996)";
+    const PARAMETERS: &'static [Parameter<Self>] = &[
+        Parameter {
+            name: "flows",
+            default: DefaultValue::Usual,
+            help: "queues that flows are hashed to, at most 65536",
+            field: |config| Field::Count(&mut config.flows, MAX_BUCKETS),
+        },
+        Parameter {
+            name: "quantum",
+            default: DefaultValue::Usual,
+            help: "bytes that a queue may send in its turn",
+            field: |config| Field::PacketBytes(&mut config.quantum_bytes),
+        },
+    ];
+
+    fn usual(_context: &QueueContext) -> Self {
+        DrrConfig::default()
+    }
+
+    fn set_limit(&mut self, limit: Limit) {
+        self.limit = limit;
+    }
+
+    fn check(&self) -> Result<(), QueueError> {
+        let zeros = [
+            ("buffer", self.limit.is_zero()),
+            ("flows", self.flows == 0),
+            ("quantum", self.quantum_bytes == 0),
+        ];
+        refuse_zeros(Self::NAME, &zeros)
+    }
+}
+
 /// See [`DrrConfig`]. The state of a queue is its deficit counter, bytes.
 #[derive(Debug)]
 pub(super) struct Drr<P> {
@@ -39,17 +76,19 @@ pub(super) struct Drr<P> {
     in_turn: bool,
 }
 
-impl<P: Packet> Drr<P> {
-    pub(super) fn new(config: DrrConfig, salt: u64) -> Self {
+impl<P: Packet> Scheduler<P> for Drr<P> {
+    type Config = DrrConfig;
+
+    fn new(config: &DrrConfig, seed: u64) -> Self {
         Drr {
-            config,
-            flows: Flows::new(config.flows, salt),
+            config: *config,
+            flows: Flows::new(config.flows, draws(seed).up_to(u64::MAX)),
             active: Turns::new(),
             in_turn: false,
         }
     }
 
-    pub(super) fn enqueue(&mut self, now: Time, held: Held<P>, sink: &mut Sink<P>) {
+    fn enqueue(&mut self, now: Time, held: Held<P>, sink: &mut Sink<P>) {
         let index = self.flows.index_of(&held.packet);
         if self.flows.push(index, held) {
             self.active.push_back(index);
@@ -60,7 +99,7 @@ impl<P: Packet> Drr<P> {
         }
     }
 
-    pub(super) fn dequeue(&mut self) -> Option<Held<P>> {
+    fn dequeue(&mut self, _now: Time, _sink: &mut Sink<P>) -> Option<Held<P>> {
         loop {
             let index = *self.active.front()?;
             let bucket = self.flows.bucket(index);
@@ -86,11 +125,11 @@ impl<P: Packet> Drr<P> {
         }
     }
 
-    pub(super) fn len(&self) -> usize {
+    fn len(&self) -> usize {
         self.flows.len()
     }
 
-    pub(super) fn bytes(&self) -> u64 {
+    fn bytes(&self) -> u64 {
         self.flows.bytes()
     }
 }

@@ -23,8 +23,8 @@ pub(super) struct Bucket<P, S> {
     pub(super) state: S,
 }
 
-/// As many queues as tc-fq_codel(8) allows.
-const MOST_BUCKETS: u32 = 65_536;
+/// Most queues: as many as tc-fq_codel(8) allows.
+pub(super) const MAX_BUCKETS: u32 = 65_536;
 
 /// The index of a bucket.
 pub(super) type Index = u32;
@@ -33,14 +33,14 @@ pub(super) type Index = u32;
 pub(super) type Turns = VecDeque<Index>;
 
 impl<P: Packet, S: Default> Flows<P, S> {
-    /// At least one bucket, and at most [`MOST_BUCKETS`].
+    /// At least one bucket, and at most [`MAX_BUCKETS`].
     pub(super) fn new(buckets: u32, salt: u64) -> Self {
         let bucket = || Bucket {
             fifo: Fifo::new(),
             state: S::default(),
         };
         Flows {
-            buckets: (0..buckets.clamp(1, MOST_BUCKETS))
+            buckets: (0..buckets.clamp(1, MAX_BUCKETS))
                 .map(|_| bucket())
                 .collect(),
             salt,

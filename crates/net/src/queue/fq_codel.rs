@@ -1,8 +1,9 @@
 //! Fair queueing with controlled delay: RFC 8290.
 
 use super::codel::{CoDelConfig, Controller};
-use super::flows::{Flows, Index, Turns};
-use super::{DropReason, Held, Limit, Sink};
+use super::discipline::{DefaultValue, Field, Parameter, QueueContext, QueueError, refuse_zeros};
+use super::flows::{Flows, Index, MAX_BUCKETS, Turns};
+use super::{Configuration, DropReason, Held, Limit, Scheduler, Sink, draws};
 use crate::{Packet, Time};
 
 /// FQ-CoDel.
@@ -35,6 +36,65 @@ impl Default for FqCoDelConfig {
     }
 }
 
+impl Configuration for FqCoDelConfig {
+    const NAME: &'static str = "fq_codel";
+    const SUMMARY: &'static str = "Fair queueing with controlled delay (RFC 8290)";
+    const PARAMETERS: &'static [Parameter<Self>] = &[
+        Parameter {
+            name: "target",
+            default: DefaultValue::Usual,
+            help: "acceptable standing time in the queue",
+            field: |config| Field::Period(&mut config.codel.target),
+        },
+        Parameter {
+            name: "interval",
+            default: DefaultValue::Usual,
+            help: "window over which the least time in the queue is tracked (RFC 8289 §4.3)",
+            field: |config| Field::Period(&mut config.codel.interval),
+        },
+        Parameter {
+            name: "ecn",
+            default: DefaultValue::Usual,
+            help: "mark ECN-capable packets instead of dropping them",
+            field: |config| Field::Boolean(&mut config.codel.ecn),
+        },
+        Parameter {
+            name: "flows",
+            default: DefaultValue::Usual,
+            help: "queues that flows are hashed to, at most 65536",
+            field: |config| Field::Count(&mut config.flows, MAX_BUCKETS),
+        },
+        Parameter {
+            name: "quantum",
+            default: DefaultValue::Usual,
+            help: "bytes that a queue may send in its turn",
+            field: |config| Field::PacketBytes(&mut config.quantum_bytes),
+        },
+    ];
+
+    fn usual(_context: &QueueContext) -> Self {
+        FqCoDelConfig::default()
+    }
+
+    fn set_limit(&mut self, limit: Limit) {
+        self.limit = limit;
+    }
+
+    fn check(&self) -> Result<(), QueueError> {
+        let zeros = [
+            ("buffer", self.limit.is_zero()),
+            ("flows", self.flows == 0),
+            ("quantum", self.quantum_bytes == 0),
+            ("interval", self.codel.interval.is_zero()),
+        ];
+        refuse_zeros(Self::NAME, &zeros)
+    }
+
+    fn marks(&self) -> bool {
+        self.codel.ecn
+    }
+}
+
 /// Packets dropped at once at most when the queues are full (RFC 8290 §4.1).
 const DROP_BATCH: usize = 64;
 
@@ -57,18 +117,20 @@ pub(super) struct FqCoDel<P> {
     old: Turns,
 }
 
-impl<P: Packet> FqCoDel<P> {
-    pub(super) fn new(config: FqCoDelConfig, salt: u64) -> Self {
+impl<P: Packet> Scheduler<P> for FqCoDel<P> {
+    type Config = FqCoDelConfig;
+
+    fn new(config: &FqCoDelConfig, seed: u64) -> Self {
         FqCoDel {
-            config,
-            flows: Flows::new(config.flows, salt),
+            config: *config,
+            flows: Flows::new(config.flows, draws(seed).up_to(u64::MAX)),
             new: Turns::new(),
             old: Turns::new(),
         }
     }
 
     /// RFC 8290 §4.1.
-    pub(super) fn enqueue(&mut self, now: Time, held: Held<P>, sink: &mut Sink<P>) {
+    fn enqueue(&mut self, now: Time, held: Held<P>, sink: &mut Sink<P>) {
         let index = self.flows.index_of(&held.packet);
         self.flows.push(index, held);
         let flow = &mut self.flows.bucket(index).state;
@@ -89,19 +151,8 @@ impl<P: Packet> FqCoDel<P> {
         }
     }
 
-    /// Drops from the head of the fattest queue, half of it but not too many: as many drops at
-    /// once as make looking for it cheap.
-    fn drop_half(&mut self, index: Index, now: Time, sink: &mut Sink<P>) {
-        let half = self.flows.bucket(index).fifo.len().div_ceil(2);
-        for _ in 0..half.min(DROP_BATCH) {
-            if let Some(held) = self.flows.pop(index) {
-                sink.drop(now, DropReason::QueueFull, held);
-            }
-        }
-    }
-
     /// RFC 8290 §4.2.
-    pub(super) fn dequeue(&mut self, now: Time, sink: &mut Sink<P>) -> Option<Held<P>> {
+    fn dequeue(&mut self, now: Time, sink: &mut Sink<P>) -> Option<Held<P>> {
         loop {
             let is_new = !self.new.is_empty();
             let turns = if is_new { &mut self.new } else { &mut self.old };
@@ -140,11 +191,24 @@ impl<P: Packet> FqCoDel<P> {
         }
     }
 
-    pub(super) fn len(&self) -> usize {
+    fn len(&self) -> usize {
         self.flows.len()
     }
 
-    pub(super) fn bytes(&self) -> u64 {
+    fn bytes(&self) -> u64 {
         self.flows.bytes()
+    }
+}
+
+impl<P: Packet> FqCoDel<P> {
+    /// Drops from the head of the fattest queue, half of it but not too many: as many drops at
+    /// once as make looking for it cheap.
+    fn drop_half(&mut self, index: Index, now: Time, sink: &mut Sink<P>) {
+        let half = self.flows.bucket(index).fifo.len().div_ceil(2);
+        for _ in 0..half.min(DROP_BATCH) {
+            if let Some(held) = self.flows.pop(index) {
+                sink.drop(now, DropReason::QueueFull, held);
+            }
+        }
     }
 }

@@ -1,7 +1,10 @@
-//! Queue disciplines: one file each. What packets they drop or mark, and when, is decided by the
-//! packets and the times alone; every chance is drawn from a seed.
+//! Queue disciplines: one file each. Which packets a discipline drops or marks, and when, follows
+//! from the packets and the times alone; every chance is drawn from a seed.
+//!
+//! A new discipline is a file here and a line in the list `disciplines!`: see `docs/queues.md`.
 
 mod codel;
+mod discipline;
 mod drop_tail;
 mod drr;
 mod flows;
@@ -20,7 +23,13 @@ pub use red::RedConfig;
 pub use sfq::SfqConfig;
 pub use step::StepConfig;
 
+pub use discipline::{
+    Discipline, MAX_CLASSES, ParameterDescription, QueueContext, QueueError, QueueSpec,
+    QueueSpecError,
+};
+
 use codel::CoDel;
+use discipline::{Configuration, Variant};
 use drop_tail::DropTail;
 use drr::Drr;
 use fq_codel::FqCoDel;
@@ -36,16 +45,16 @@ use crate::{Packet, Time, packet};
 /// How much a queue holds. The packet being sent has left the queue and does not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
-    /// So many packets.
+    /// A number of packets.
     Packets(u64),
-    /// So many bytes of IP packets.
+    /// A number of bytes of IP packets.
     Bytes(u64),
-    /// Everything.
+    /// No limit.
     Unlimited,
 }
 
 impl Limit {
-    /// Whether so much is within it.
+    /// Whether this many packets and bytes are within the limit.
     #[inline]
     fn holds(self, packets: usize, bytes: u64) -> bool {
         match self {
@@ -54,30 +63,11 @@ impl Limit {
             Limit::Unlimited => true,
         }
     }
-}
 
-/// A queue discipline and its parameters.
-#[derive(Debug, Clone, PartialEq)]
-pub enum QueueConfig {
-    /// First in, first out; what does not fit is dropped on arrival.
-    DropTail(Limit),
-    /// Drop-tail that marks above a threshold.
-    Step(StepConfig),
-    /// Random early detection.
-    Red(RedConfig),
-    /// Controlled delay.
-    CoDel(CoDelConfig),
-    /// Fair queueing with controlled delay.
-    FqCoDel(FqCoDelConfig),
-    /// Stochastic fairness queueing.
-    Sfq(SfqConfig),
-    /// Deficit round robin.
-    Drr(DrrConfig),
-    /// Strict priority: a queue for each [`Packet::priority`], the first served first; the last is
-    /// for all that are greater, too. With no queue all packets are dropped.
-    Priority(Vec<QueueConfig>),
-    /// Proportional integral controller, enhanced.
-    Pie(PieConfig),
+    /// Whether nothing is within the limit.
+    pub fn is_zero(self) -> bool {
+        matches!(self, Limit::Packets(0) | Limit::Bytes(0))
+    }
 }
 
 /// Why a packet was dropped.
@@ -156,45 +146,181 @@ pub struct Held<P> {
 #[derive(Debug)]
 pub struct Queue<P>(Kind<P>);
 
-#[derive(Debug)]
-enum Kind<P> {
-    DropTail(DropTail<P>),
-    Step(Step<P>),
-    Red(Box<Red<P>>),
-    CoDel(CoDel<P>),
-    FqCoDel(Box<FqCoDel<P>>),
-    Sfq(Box<Sfq<P>>),
-    Drr(Box<Drr<P>>),
-    Priority(Priority<P>),
-    Pie(Box<Pie<P>>),
-}
-
 /// The stream of a seed that queues draw from.
 const STREAM: u64 = 2;
 
-impl<P: Packet> Queue<P> {
-    /// An empty queue. What it draws, if it draws, and how it hashes flows follow from `seed`.
-    pub fn new(config: &QueueConfig, seed: u64) -> Self {
-        let draws = || Draws::new(seed, STREAM);
-        Queue(match config {
-            QueueConfig::DropTail(limit) => Kind::DropTail(DropTail::new(*limit)),
-            QueueConfig::Step(config) => Kind::Step(Step::new(*config)),
-            QueueConfig::Red(config) => Kind::Red(Box::new(Red::new(*config, draws()))),
-            QueueConfig::CoDel(config) => Kind::CoDel(CoDel::new(*config)),
-            QueueConfig::FqCoDel(config) => {
-                let salt = draws().up_to(u64::MAX);
-                Kind::FqCoDel(Box::new(FqCoDel::new(*config, salt)))
-            }
-            QueueConfig::Sfq(config) => Kind::Sfq(Box::new(Sfq::new(*config, draws()))),
-            QueueConfig::Drr(config) => {
-                let salt = draws().up_to(u64::MAX);
-                Kind::Drr(Box::new(Drr::new(*config, salt)))
-            }
-            QueueConfig::Priority(bands) => Kind::Priority(Priority::new(bands, seed)),
-            QueueConfig::Pie(config) => Kind::Pie(Box::new(Pie::new(*config, draws()))),
-        })
+/// What a queue draws, if it draws, and how it hashes flows.
+fn draws(seed: u64) -> Draws {
+    Draws::new(seed, STREAM)
+}
+
+/// A discipline at work.
+trait Scheduler<P: Packet> {
+    /// The discipline's configuration.
+    type Config;
+
+    /// An empty queue.
+    fn new(config: &Self::Config, seed: u64) -> Self;
+
+    /// A packet arrives. The discipline drops it, or another, as it sees fit.
+    fn enqueue(&mut self, now: Time, held: Held<P>, sink: &mut Sink<P>);
+
+    /// Takes the packet that is served next; may drop others on the way to it.
+    fn dequeue(&mut self, now: Time, sink: &mut Sink<P>) -> Option<Held<P>>;
+
+    /// Packets that wait.
+    fn len(&self) -> usize;
+
+    /// Bytes that wait.
+    fn bytes(&self) -> u64;
+}
+
+/// Disciplines with large states are boxed, so that a drop-tail queue stays small.
+impl<P: Packet, S: Scheduler<P>> Scheduler<P> for Box<S> {
+    type Config = S::Config;
+
+    fn new(config: &Self::Config, seed: u64) -> Self {
+        Box::new(S::new(config, seed))
     }
 
+    #[inline]
+    fn enqueue(&mut self, now: Time, held: Held<P>, sink: &mut Sink<P>) {
+        S::enqueue(self, now, held, sink);
+    }
+
+    #[inline]
+    fn dequeue(&mut self, now: Time, sink: &mut Sink<P>) -> Option<Held<P>> {
+        S::dequeue(self, now, sink)
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        S::len(self)
+    }
+
+    #[inline]
+    fn bytes(&self) -> u64 {
+        S::bytes(self)
+    }
+}
+
+/// Makes [`QueueConfig`], the dispatch of [`Queue`] and the list of [`Discipline::all`] from one
+/// list of disciplines.
+macro_rules! disciplines {
+    ($($(#[$doc:meta])* $name:ident($config:ty) => $queue:ty;)*) => {
+        /// A queue discipline and its parameters.
+        #[derive(Debug, Clone, PartialEq)]
+        pub enum QueueConfig {
+            $($(#[$doc])* $name($config),)*
+        }
+
+        #[derive(Debug)]
+        enum Kind<P> {
+            $($name($queue),)*
+        }
+
+        /// See [`Discipline::all`].
+        const DISCIPLINES: &[Discipline] = &[$(Discipline::of::<$config>(),)*];
+
+        $(impl Variant for $config {
+            fn into_queue_config(self) -> QueueConfig {
+                QueueConfig::$name(self)
+            }
+
+            fn of(config: &mut QueueConfig) -> Option<&mut Self> {
+                match config {
+                    QueueConfig::$name(config) => Some(config),
+                    _ => None,
+                }
+            }
+        })*
+
+        impl QueueConfig {
+            /// Refuses values that the discipline cannot work with, such as a limit of nothing.
+            ///
+            /// # Errors
+            /// [`QueueError`] with the first such value.
+            pub fn check(&self) -> Result<(), QueueError> {
+                match self {
+                    $(QueueConfig::$name(config) => config.check(),)*
+                }
+            }
+
+            /// Whether the queue marks ECN-capable packets (CE), so that senders profit from ECN.
+            pub fn marks(&self) -> bool {
+                match self {
+                    $(QueueConfig::$name(config) => config.marks(),)*
+                }
+            }
+        }
+
+        impl<P: Packet> Queue<P> {
+            /// An empty queue. What it draws, if it draws, and how it hashes flows follow from
+            /// `seed`.
+            pub fn new(config: &QueueConfig, seed: u64) -> Self {
+                Queue(match config {
+                    $(QueueConfig::$name(config) => {
+                        Kind::$name(<$queue as Scheduler<P>>::new(config, seed))
+                    })*
+                })
+            }
+
+            #[inline]
+            fn put(&mut self, now: Time, held: Held<P>, sink: &mut Sink<P>) {
+                match &mut self.0 {
+                    $(Kind::$name(queue) => queue.enqueue(now, held, sink),)*
+                }
+            }
+
+            /// Takes the packet that is served next; may drop others on the way to it.
+            #[inline]
+            pub fn dequeue(&mut self, now: Time, sink: &mut Sink<P>) -> Option<Held<P>> {
+                match &mut self.0 {
+                    $(Kind::$name(queue) => queue.dequeue(now, sink),)*
+                }
+            }
+
+            /// Packets that wait.
+            #[inline]
+            pub fn len(&self) -> usize {
+                match &self.0 {
+                    $(Kind::$name(queue) => queue.len(),)*
+                }
+            }
+
+            /// Bytes that wait.
+            pub fn bytes(&self) -> u64 {
+                match &self.0 {
+                    $(Kind::$name(queue) => queue.bytes(),)*
+                }
+            }
+        }
+    };
+}
+
+disciplines! {
+    /// First in, first out; a packet that does not fit is dropped on arrival.
+    DropTail(Limit) => DropTail<P>;
+    /// Drop-tail that marks above a threshold.
+    Step(StepConfig) => Step<P>;
+    /// Random early detection.
+    Red(RedConfig) => Box<Red<P>>;
+    /// Controlled delay.
+    CoDel(CoDelConfig) => CoDel<P>;
+    /// Fair queueing with controlled delay.
+    FqCoDel(FqCoDelConfig) => Box<FqCoDel<P>>;
+    /// Stochastic fairness queueing.
+    Sfq(SfqConfig) => Box<Sfq<P>>;
+    /// Deficit round robin.
+    Drr(DrrConfig) => Box<Drr<P>>;
+    /// Proportional integral controller, enhanced.
+    Pie(PieConfig) => Box<Pie<P>>;
+    /// Strict priority: a queue for each [`Packet::priority`], the first served first; the last is
+    /// for all that are greater, too. With no queue all packets are dropped.
+    Priority(Vec<QueueConfig>) => Priority<P>;
+}
+
+impl<P: Packet> Queue<P> {
     /// A packet arrives. It, or another, is dropped if the discipline says so.
     #[inline]
     pub fn enqueue(&mut self, now: Time, packet: P, sink: &mut Sink<P>) {
@@ -206,70 +332,8 @@ impl<P: Packet> Queue<P> {
         self.put(now, held, sink);
     }
 
-    #[inline]
-    fn put(&mut self, now: Time, held: Held<P>, sink: &mut Sink<P>) {
-        match &mut self.0 {
-            Kind::DropTail(queue) => queue.enqueue(now, held, sink),
-            Kind::Step(queue) => queue.enqueue(now, held, sink),
-            Kind::Red(queue) => queue.enqueue(now, held, sink),
-            Kind::CoDel(queue) => queue.enqueue(now, held, sink),
-            Kind::FqCoDel(queue) => queue.enqueue(now, held, sink),
-            Kind::Sfq(queue) => queue.enqueue(now, held, sink),
-            Kind::Drr(queue) => queue.enqueue(now, held, sink),
-            Kind::Priority(queue) => queue.enqueue(now, held, sink),
-            Kind::Pie(queue) => queue.enqueue(now, held, sink),
-        }
-    }
-
-    /// Takes the packet that is served next; may drop others on the way to it.
-    #[inline]
-    pub fn dequeue(&mut self, now: Time, sink: &mut Sink<P>) -> Option<Held<P>> {
-        match &mut self.0 {
-            Kind::DropTail(queue) => queue.fifo.pop(),
-            Kind::Step(queue) => queue.fifo.pop(),
-            Kind::Red(queue) => queue.dequeue(now),
-            Kind::CoDel(queue) => queue.dequeue(now, sink),
-            Kind::FqCoDel(queue) => queue.dequeue(now, sink),
-            Kind::Sfq(queue) => queue.dequeue(),
-            Kind::Drr(queue) => queue.dequeue(),
-            Kind::Priority(queue) => queue.dequeue(now, sink),
-            Kind::Pie(queue) => queue.dequeue(now),
-        }
-    }
-
-    /// Packets that wait.
-    #[inline]
-    pub fn len(&self) -> usize {
-        match &self.0 {
-            Kind::DropTail(queue) => queue.fifo.len(),
-            Kind::Step(queue) => queue.fifo.len(),
-            Kind::Red(queue) => queue.fifo.len(),
-            Kind::CoDel(queue) => queue.fifo.len(),
-            Kind::FqCoDel(queue) => queue.len(),
-            Kind::Sfq(queue) => queue.len(),
-            Kind::Drr(queue) => queue.len(),
-            Kind::Priority(queue) => queue.len(),
-            Kind::Pie(queue) => queue.fifo.len(),
-        }
-    }
-
     /// Whether none waits.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    /// Bytes that wait.
-    pub fn bytes(&self) -> u64 {
-        match &self.0 {
-            Kind::DropTail(queue) => queue.fifo.bytes(),
-            Kind::Step(queue) => queue.fifo.bytes(),
-            Kind::Red(queue) => queue.fifo.bytes(),
-            Kind::CoDel(queue) => queue.fifo.bytes(),
-            Kind::FqCoDel(queue) => queue.bytes(),
-            Kind::Sfq(queue) => queue.bytes(),
-            Kind::Drr(queue) => queue.bytes(),
-            Kind::Priority(queue) => queue.bytes(),
-            Kind::Pie(queue) => queue.fifo.bytes(),
-        }
     }
 }

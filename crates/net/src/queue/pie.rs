@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use super::discipline::{DefaultValue, Field, Parameter, QueueContext, QueueError, refuse_zeros};
 use super::drop_tail::Fifo;
-use super::{DropReason, Held, Limit, Sink};
+use super::{Configuration, DropReason, Held, Limit, Scheduler, Sink, draws};
 use crate::probability::Draws;
 use crate::{Packet, Probability, Time};
 
@@ -45,6 +46,75 @@ impl Default for PieConfig {
     }
 }
 
+impl Configuration for PieConfig {
+    const NAME: &'static str = "pie";
+    const SUMMARY: &'static str = "Proportional integral controller, enhanced (RFC 8033)";
+    const PARAMETERS: &'static [Parameter<Self>] = &[
+        Parameter {
+            name: "target",
+            default: DefaultValue::Usual,
+            help: "time in the queue that is aimed at",
+            field: |config| Field::Period(&mut config.target),
+        },
+        Parameter {
+            name: "update",
+            default: DefaultValue::Usual,
+            help: "how often the drop probability is computed; at least 1 µs",
+            field: |config| Field::Period(&mut config.update),
+        },
+        Parameter {
+            name: "max_burst",
+            default: DefaultValue::Usual,
+            help: "after quiet, nothing is dropped for this long",
+            field: |config| Field::Duration(&mut config.max_burst),
+        },
+        Parameter {
+            name: "alpha",
+            default: DefaultValue::Usual,
+            help: "gain of the distance from the target, 1/s",
+            field: |config| Field::Factor(&mut config.alpha),
+        },
+        Parameter {
+            name: "beta",
+            default: DefaultValue::Usual,
+            help: "gain of the change since the last update, 1/s",
+            field: |config| Field::Factor(&mut config.beta),
+        },
+        Parameter {
+            name: "ecn",
+            default: DefaultValue::Usual,
+            help: "mark ECN-capable packets instead of dropping them",
+            field: |config| Field::Boolean(&mut config.ecn),
+        },
+        Parameter {
+            name: "ecn_limit",
+            default: DefaultValue::Usual,
+            help: "drop probability from which packets are dropped even with `ecn`",
+            field: |config| Field::Probability(&mut config.ecn_limit),
+        },
+    ];
+
+    fn usual(_context: &QueueContext) -> Self {
+        PieConfig::default()
+    }
+
+    fn set_limit(&mut self, limit: Limit) {
+        self.limit = limit;
+    }
+
+    fn check(&self) -> Result<(), QueueError> {
+        let zeros = [
+            ("buffer", self.limit.is_zero()),
+            ("update", self.update.is_zero()),
+        ];
+        refuse_zeros(Self::NAME, &zeros)
+    }
+
+    fn marks(&self) -> bool {
+        self.ecn
+    }
+}
+
 /// MEAN_PKTSIZE, bytes: with no more than two of these waiting nothing is dropped.
 const MEAN_PACKET_BYTES: u64 = 1500;
 
@@ -62,11 +132,13 @@ pub(super) struct Pie<P> {
     old_delay: Duration,
     next_update: Time,
     draws: Draws,
-    pub(super) fifo: Fifo<P>,
+    fifo: Fifo<P>,
 }
 
-impl<P: Packet> Pie<P> {
-    pub(super) fn new(config: PieConfig, draws: Draws) -> Self {
+impl<P: Packet> Scheduler<P> for Pie<P> {
+    type Config = PieConfig;
+
+    fn new(config: &PieConfig, seed: u64) -> Self {
         Pie {
             drop_probability: 0.0,
             gathered: 0.0,
@@ -74,17 +146,17 @@ impl<P: Packet> Pie<P> {
             delay: Duration::ZERO,
             old_delay: Duration::ZERO,
             next_update: Time::ZERO + config.update,
-            draws,
+            draws: draws(seed),
             fifo: Fifo::new(),
             config: PieConfig {
                 update: config.update.max(Duration::from_micros(1)),
-                ..config
+                ..*config
             },
         }
     }
 
     /// RFC 8033 §4.1.
-    pub(super) fn enqueue(&mut self, now: Time, mut held: Held<P>, sink: &mut Sink<P>) {
+    fn enqueue(&mut self, now: Time, mut held: Held<P>, sink: &mut Sink<P>) {
         self.update_until(now);
         if !self.fifo.has_room(self.config.limit, held.size_bytes) {
             self.gathered = 0.0;
@@ -100,7 +172,7 @@ impl<P: Packet> Pie<P> {
         self.fifo.push(held);
     }
 
-    pub(super) fn dequeue(&mut self, now: Time) -> Option<Held<P>> {
+    fn dequeue(&mut self, now: Time, _sink: &mut Sink<P>) -> Option<Held<P>> {
         self.update_until(now);
         let held = self.fifo.pop()?;
         self.delay = if self.fifo.len() == 0 {
@@ -111,6 +183,16 @@ impl<P: Packet> Pie<P> {
         Some(held)
     }
 
+    fn len(&self) -> usize {
+        self.fifo.len()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.fifo.bytes()
+    }
+}
+
+impl<P: Packet> Pie<P> {
     /// Whether the packet that arrives is dropped, or marked in its place.
     fn chosen(&mut self) -> bool {
         // RFC 8033 §4.1: it must stay work-conserving, and small bursts pass.

@@ -1,7 +1,40 @@
 //! Strict priority: a lower band is served before any higher one, as by tc-prio(8).
 
-use super::{DropReason, Held, Queue, QueueConfig, Sink};
+use super::discipline::{
+    CLASSES_PARAMETER, DefaultValue, Field, MAX_CLASSES, Parameter, QueueContext, QueueError,
+};
+use super::{Configuration, DropReason, Held, Limit, Queue, QueueConfig, Scheduler, Sink};
 use crate::{Packet, Time};
+
+/// The configuration of strict priority is the list of its classes' queues.
+impl Configuration for Vec<QueueConfig> {
+    const NAME: &'static str = "priority";
+    const SUMMARY: &'static str = "Strict priority: a class is served when those before are empty";
+    const PARAMETERS: &'static [Parameter<Self>] = &[Parameter {
+        name: CLASSES_PARAMETER,
+        default: DefaultValue::Required,
+        help: "a discipline for each class, the first served first, at most 256",
+        field: |config| Field::Classes(config),
+    }];
+
+    fn usual(_context: &QueueContext) -> Self {
+        Vec::new()
+    }
+
+    /// Each class holds the link's whole buffer, and was made with it.
+    fn set_limit(&mut self, _limit: Limit) {}
+
+    fn check(&self) -> Result<(), QueueError> {
+        if !(1..=MAX_CLASSES).contains(&self.len()) {
+            return Err(QueueError::Classes(self.len()));
+        }
+        self.iter().try_for_each(QueueConfig::check)
+    }
+
+    fn marks(&self) -> bool {
+        self.iter().any(QueueConfig::marks)
+    }
+}
 
 /// A queue for each class of packets, the first served first.
 #[derive(Debug)]
@@ -9,8 +42,10 @@ pub(super) struct Priority<P> {
     bands: Vec<Queue<P>>,
 }
 
-impl<P: Packet> Priority<P> {
-    pub(super) fn new(bands: &[QueueConfig], seed: u64) -> Self {
+impl<P: Packet> Scheduler<P> for Priority<P> {
+    type Config = Vec<QueueConfig>;
+
+    fn new(bands: &Vec<QueueConfig>, seed: u64) -> Self {
         let seeds = (0..).map(|band| seed.wrapping_add(band));
         Priority {
             bands: bands
@@ -21,7 +56,7 @@ impl<P: Packet> Priority<P> {
         }
     }
 
-    pub(super) fn enqueue(&mut self, now: Time, held: Held<P>, sink: &mut Sink<P>) {
+    fn enqueue(&mut self, now: Time, held: Held<P>, sink: &mut Sink<P>) {
         let last = self.bands.len().saturating_sub(1);
         match self
             .bands
@@ -32,17 +67,17 @@ impl<P: Packet> Priority<P> {
         }
     }
 
-    pub(super) fn dequeue(&mut self, now: Time, sink: &mut Sink<P>) -> Option<Held<P>> {
+    fn dequeue(&mut self, now: Time, sink: &mut Sink<P>) -> Option<Held<P>> {
         self.bands
             .iter_mut()
             .find_map(|band| band.dequeue(now, sink))
     }
 
-    pub(super) fn len(&self) -> usize {
+    fn len(&self) -> usize {
         self.bands.iter().map(Queue::len).sum()
     }
 
-    pub(super) fn bytes(&self) -> u64 {
+    fn bytes(&self) -> u64 {
         self.bands.iter().map(Queue::bytes).sum()
     }
 }

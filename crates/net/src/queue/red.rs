@@ -1,8 +1,11 @@
 //! Random early detection: Floyd & Jacobson, "Random Early Detection Gateways for Congestion
 //! Avoidance", 1993, in the parameters of tc-red(8).
 
+use super::discipline::{
+    Choice, DefaultValue, Field, Parameter, QueueContext, QueueError, refuse_zeros,
+};
 use super::drop_tail::Fifo;
-use super::{DropReason, Held, Limit, Sink};
+use super::{Configuration, DropReason, Held, Limit, Scheduler, Sink, draws};
 use crate::probability::Draws;
 use crate::{Packet, Probability, Rate, Time};
 
@@ -120,6 +123,124 @@ fn power(base: f64, exponent: u32) -> f64 {
     result
 }
 
+/// A limit in packets counts each packet as one of the usual size.
+const PACKET_BYTES: u64 = 1500;
+
+impl Configuration for RedConfig {
+    const NAME: &'static str = "red";
+    const SUMMARY: &'static str =
+        "Random early detection (Floyd & Jacobson 1993), in the parameters of tc-red(8)";
+    const PARAMETERS: &'static [Parameter<Self>] = &[
+        Parameter {
+            name: "preset",
+            default: DefaultValue::Derived("none"),
+            help: "all values of a queue of vCC Table 1",
+            field: |config| Field::Choice(config),
+        },
+        Parameter {
+            name: "min",
+            default: DefaultValue::Derived("a third of `max`"),
+            help: "average queue below which nothing is marked",
+            field: |config| Field::Bytes(&mut config.min_bytes),
+        },
+        Parameter {
+            name: "max",
+            default: DefaultValue::Derived("a quarter of the limit"),
+            help: "average queue from which everything is marked",
+            field: |config| Field::Bytes(&mut config.max_bytes),
+        },
+        Parameter {
+            name: "avpkt",
+            default: DefaultValue::Usual,
+            help: "size of a typical packet",
+            field: |config| Field::PacketBytes(&mut config.avpkt_bytes),
+        },
+        Parameter {
+            name: "burst",
+            default: DefaultValue::Derived("(2 min + max) / 3 avpkt"),
+            help: "packets that may arrive at once before the average reaches `min`",
+            field: |config| Field::Packets(&mut config.burst_packets),
+        },
+        Parameter {
+            name: "probability",
+            default: DefaultValue::Usual,
+            help: "share of packets marked when the average is just below `max`",
+            field: |config| Field::Probability(&mut config.probability),
+        },
+        Parameter {
+            name: "ecn",
+            default: DefaultValue::Usual,
+            help: "mark ECN-capable packets instead of dropping them",
+            field: |config| Field::Boolean(&mut config.ecn),
+        },
+        Parameter {
+            name: "harddrop",
+            default: DefaultValue::Usual,
+            help: "drop all packets from `max` on, even with `ecn`",
+            field: |config| Field::Boolean(&mut config.harddrop),
+        },
+        Parameter {
+            name: "nodrop",
+            default: DefaultValue::Usual,
+            help: "let packets that cannot be marked pass instead of dropping them",
+            field: |config| Field::Boolean(&mut config.nodrop),
+        },
+    ];
+
+    fn usual(context: &QueueContext) -> Self {
+        RedConfig::with_limit(limit_bytes(context.buffer_or_bdp()), context.rate)
+    }
+
+    fn set_limit(&mut self, limit: Limit) {
+        self.limit_bytes = limit_bytes(limit);
+    }
+
+    fn check(&self) -> Result<(), QueueError> {
+        let zeros = [
+            ("buffer", self.limit_bytes == 0),
+            ("min", self.min_bytes == 0),
+            ("avpkt", self.avpkt_bytes == 0),
+        ];
+        refuse_zeros(Self::NAME, &zeros)?;
+        if self.max_bytes <= self.min_bytes {
+            return Err(QueueError::RedThresholds {
+                min_bytes: self.min_bytes,
+                max_bytes: self.max_bytes,
+            });
+        }
+        Ok(())
+    }
+
+    fn marks(&self) -> bool {
+        self.ecn
+    }
+}
+
+fn limit_bytes(limit: Limit) -> u64 {
+    match limit {
+        Limit::Bytes(bytes) => bytes,
+        Limit::Packets(packets) => packets.saturating_mul(PACKET_BYTES),
+        Limit::Unlimited => u64::MAX,
+    }
+}
+
+impl Choice for RedConfig {
+    fn expected(&self) -> &'static str {
+        "`vcc-red1`, `vcc-red2` or `vcc-red3`"
+    }
+
+    fn choose(&mut self, name: &str) -> bool {
+        let preset = match name {
+            "vcc-red1" => RedConfig::vcc_red1,
+            "vcc-red2" => RedConfig::vcc_red2,
+            "vcc-red3" => RedConfig::vcc_red3,
+            _ => return false,
+        };
+        *self = preset(self.bandwidth);
+        true
+    }
+}
+
 /// See [`RedConfig`].
 #[derive(Debug)]
 pub(super) struct Red<P> {
@@ -132,23 +253,25 @@ pub(super) struct Red<P> {
     /// Since when the queue is empty.
     idle_since: Option<Time>,
     draws: Draws,
-    pub(super) fifo: Fifo<P>,
+    fifo: Fifo<P>,
 }
 
-impl<P: Packet> Red<P> {
-    pub(super) fn new(config: RedConfig, draws: Draws) -> Self {
+impl<P: Packet> Scheduler<P> for Red<P> {
+    type Config = RedConfig;
+
+    fn new(config: &RedConfig, seed: u64) -> Self {
         Red {
-            config,
+            config: *config,
             weight: config.weight(),
             average: 0.0,
             passed: 0,
             idle_since: Some(Time::ZERO),
-            draws,
+            draws: draws(seed),
             fifo: Fifo::new(),
         }
     }
 
-    pub(super) fn enqueue(&mut self, now: Time, mut held: Held<P>, sink: &mut Sink<P>) {
+    fn enqueue(&mut self, now: Time, mut held: Held<P>, sink: &mut Sink<P>) {
         self.update_average(now);
         if self.average >= self.config.min_bytes as f64 {
             let hard = self.average >= self.config.max_bytes as f64;
@@ -168,7 +291,7 @@ impl<P: Packet> Red<P> {
         self.fifo.push(held);
     }
 
-    pub(super) fn dequeue(&mut self, now: Time) -> Option<Held<P>> {
+    fn dequeue(&mut self, now: Time, _sink: &mut Sink<P>) -> Option<Held<P>> {
         let held = self.fifo.pop();
         if self.fifo.len() == 0 && self.idle_since.is_none() {
             self.idle_since = Some(now);
@@ -176,6 +299,16 @@ impl<P: Packet> Red<P> {
         held
     }
 
+    fn len(&self) -> usize {
+        self.fifo.len()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.fifo.bytes()
+    }
+}
+
+impl<P: Packet> Red<P> {
     /// Floyd & Jacobson §4: at each arrival; if it finds the queue empty, as if packets had arrived
     /// one after another since it is and found it so, this one included.
     fn update_average(&mut self, now: Time) {

@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
-use super::flows::{Flows, Index, Turns};
-use super::{Held, Limit, Sink};
+use super::discipline::{DefaultValue, Field, Parameter, QueueContext, QueueError, refuse_zeros};
+use super::flows::{Flows, Index, MAX_BUCKETS, Turns};
+use super::{Configuration, Held, Limit, Scheduler, Sink, draws};
 use crate::probability::Draws;
 use crate::{Packet, Time};
 
@@ -34,6 +35,52 @@ impl Default for SfqConfig {
     }
 }
 
+impl Configuration for SfqConfig {
+    const NAME: &'static str = "sfq";
+    const SUMMARY: &'static str = "Stochastic fairness queueing (McKenney 1990)";
+    const PARAMETERS: &'static [Parameter<Self>] = &[
+        Parameter {
+            name: "perturb",
+            default: DefaultValue::Usual,
+            help: "the hash of flows changes this often",
+            field: |config| Field::OptionalPeriod(&mut config.perturb),
+        },
+        Parameter {
+            name: "flows",
+            default: DefaultValue::Usual,
+            help: "queues that flows are hashed to, at most 65536",
+            field: |config| Field::Count(&mut config.flows, MAX_BUCKETS),
+        },
+        Parameter {
+            name: "quantum",
+            default: DefaultValue::Usual,
+            help: "bytes that a queue may send in its turn",
+            field: |config| Field::PacketBytes(&mut config.quantum_bytes),
+        },
+    ];
+
+    fn usual(_context: &QueueContext) -> Self {
+        SfqConfig::default()
+    }
+
+    fn set_limit(&mut self, limit: Limit) {
+        self.limit = limit;
+    }
+
+    fn check(&self) -> Result<(), QueueError> {
+        let zeros = [
+            ("buffer", self.limit.is_zero()),
+            ("flows", self.flows == 0),
+            ("quantum", self.quantum_bytes == 0),
+            (
+                "perturb",
+                self.perturb.is_some_and(|period| period.is_zero()),
+            ),
+        ];
+        refuse_zeros(Self::NAME, &zeros)
+    }
+}
+
 /// See [`SfqConfig`]. The state of a queue is what it may still send in this round, bytes.
 #[derive(Debug)]
 pub(super) struct Sfq<P> {
@@ -44,10 +91,13 @@ pub(super) struct Sfq<P> {
     draws: Draws,
 }
 
-impl<P: Packet> Sfq<P> {
-    pub(super) fn new(config: SfqConfig, mut draws: Draws) -> Self {
+impl<P: Packet> Scheduler<P> for Sfq<P> {
+    type Config = SfqConfig;
+
+    fn new(config: &SfqConfig, seed: u64) -> Self {
+        let mut draws = draws(seed);
         Sfq {
-            config,
+            config: *config,
             flows: Flows::new(config.flows, draws.up_to(u64::MAX)),
             active: Turns::new(),
             next_perturbation: config.perturb.map(|period| Time::ZERO + period),
@@ -55,7 +105,7 @@ impl<P: Packet> Sfq<P> {
         }
     }
 
-    pub(super) fn enqueue(&mut self, now: Time, held: Held<P>, sink: &mut Sink<P>) {
+    fn enqueue(&mut self, now: Time, held: Held<P>, sink: &mut Sink<P>) {
         self.perturb(now);
         self.push(held);
         // McKenney: what is too much is taken from the longest queue, from its end.
@@ -63,6 +113,36 @@ impl<P: Packet> Sfq<P> {
         self.flows.steal(limit, &mut self.active, now, sink);
     }
 
+    fn dequeue(&mut self, _now: Time, _sink: &mut Sink<P>) -> Option<Held<P>> {
+        loop {
+            let index = *self.active.front()?;
+            let quantum = self.quantum();
+            let bucket = self.flows.bucket(index);
+            if bucket.state <= 0 {
+                bucket.state += quantum;
+                self.active.rotate_left(1);
+                continue;
+            }
+            let held = self.flows.pop(index);
+            let bucket = self.flows.bucket(index);
+            bucket.state -= held.as_ref().map_or(0, |held| i64::from(held.size_bytes));
+            if bucket.fifo.len() == 0 {
+                self.active.pop_front();
+            }
+            return held;
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.flows.len()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.flows.bytes()
+    }
+}
+
+impl<P: Packet> Sfq<P> {
     fn push(&mut self, held: Held<P>) {
         let index: Index = self.flows.index_of(&held.packet);
         if self.flows.push(index, held) {
@@ -89,33 +169,5 @@ impl<P: Packet> Sfq<P> {
         for held in self.flows.perturb(salt) {
             self.push(held);
         }
-    }
-
-    pub(super) fn dequeue(&mut self) -> Option<Held<P>> {
-        loop {
-            let index = *self.active.front()?;
-            let quantum = self.quantum();
-            let bucket = self.flows.bucket(index);
-            if bucket.state <= 0 {
-                bucket.state += quantum;
-                self.active.rotate_left(1);
-                continue;
-            }
-            let held = self.flows.pop(index);
-            let bucket = self.flows.bucket(index);
-            bucket.state -= held.as_ref().map_or(0, |held| i64::from(held.size_bytes));
-            if bucket.fifo.len() == 0 {
-                self.active.pop_front();
-            }
-            return held;
-        }
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.flows.len()
-    }
-
-    pub(super) fn bytes(&self) -> u64 {
-        self.flows.bytes()
     }
 }

@@ -1,6 +1,5 @@
 //! A path described in a line of text.
 
-mod decimal;
 mod parse;
 
 use std::fmt;
@@ -10,11 +9,11 @@ use std::time::Duration;
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
+use crate::decimal::Decimal;
 use crate::{
-    Capacity, DeliveryTrace, Limit, Link, LinkConfig, LossConfig, Packet, Probability, QueueConfig,
-    Rate, StepConfig,
+    Aggregation, Buffer, Capacity, DeliveryTrace, Limit, Link, LinkConfig, LossConfig, Packet,
+    Probability, QueueConfig, QueueContext, QueueSpec, Rate,
 };
-use decimal::Decimal;
 
 /// A path with one bottleneck, such as `48mbit 20ms 1bdp loss=0.01% seed=7`.
 ///
@@ -26,9 +25,13 @@ use decimal::Decimal;
 /// - the bottleneck's buffer: `160pkt`, `100kB` (`B`, `kB`, `MB`, powers of ten) or `1bdp`
 ///   (times capacity × RTT, a trace's mean rate counting); `1bdp` when not given;
 /// - `loss=0.01%`: random loss towards the receiver; none when not given;
-/// - `mark=20pkt`: a packet that finds more than so many waiting is marked (ECN CE), if it can be;
-///   none is when not given;
-/// - `seed=7`: of the loss; 1 when not given.
+/// - `queue=fq_codel`, `queue=codel:target=2ms,ecn=true`: the queue discipline
+///   (see [`QueueSpec`]); drop-tail when not given;
+/// - `mark=20pkt`: short for `queue=step:threshold=20pkt`: a packet that finds more than this waiting
+///   is marked (ECN CE), if it can be;
+/// - `aggregate=32pkt,4ms,100us`: packets leave in aggregates of at most so many packets and so
+///   much airtime, each after contention of this mean time (see [`Aggregation`]);
+/// - `seed=7`: of everything random; 1 when not given.
 ///
 /// [`fmt::Display`] gives a text that parses to an equal value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,9 +44,9 @@ pub struct LinkSpec {
     pub buffer: Buffer,
     /// Random loss towards the receiver.
     pub loss: Probability,
-    /// Above how many waiting packets those that arrive are marked (ECN CE); `None` is never.
-    pub mark: Option<u64>,
-    /// Seed of the loss.
+    /// The discipline of the queue.
+    pub queue: QueueSpec,
+    /// Seed of everything random.
     pub seed: u64,
 }
 
@@ -52,19 +55,10 @@ pub struct LinkSpec {
 pub enum CapacitySpec {
     /// A constant rate.
     Rate(Rate),
+    /// A rate that is shared by contention, in aggregates.
+    Aggregates(Aggregation),
     /// The name of a file with a delivery trace.
     Trace(String),
-}
-
-/// The size of a bottleneck's buffer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Buffer {
-    /// So many packets.
-    Packets(u64),
-    /// So many bytes.
-    Bytes(u64),
-    /// Thousandths of the bandwidth-delay product.
-    MilliBdp(u64),
 }
 
 impl CapacitySpec {
@@ -78,29 +72,18 @@ impl CapacitySpec {
     ) -> Result<Capacity, E> {
         Ok(match self {
             CapacitySpec::Rate(rate) => Capacity::Rate(*rate),
+            CapacitySpec::Aggregates(aggregation) => Capacity::Aggregates(*aggregation),
             CapacitySpec::Trace(name) => Capacity::Trace(Arc::new(read(name)?)),
         })
     }
 }
 
-/// The smallest buffer taken, bytes: one packet of the usual size. A packet that meets an idle
-/// bottleneck passes through the queue too.
-pub(crate) const MIN_BUFFER_BYTES: u64 = 1500;
-
 impl LinkSpec {
     /// The buffer's limit. One BDP is capacity × RTT, in bytes, and at least one packet.
     pub fn limit(&self, capacity: &Capacity) -> Limit {
-        match self.buffer {
-            Buffer::Packets(packets) => Limit::Packets(packets),
-            Buffer::Bytes(bytes) => Limit::Bytes(bytes),
-            Buffer::MilliBdp(milli) => match capacity.nominal_rate() {
-                Some(rate) => {
-                    let bdp = u128::from(rate.bytes_in(self.rtt));
-                    let bytes = u64::try_from(bdp * u128::from(milli) / 1000).unwrap_or(u64::MAX);
-                    Limit::Bytes(bytes.max(MIN_BUFFER_BYTES))
-                }
-                None => Limit::Unlimited,
-            },
+        match (self.buffer, capacity.nominal_rate()) {
+            (Buffer::MilliBdp(_), None) => Limit::Unlimited,
+            (buffer, rate) => buffer.limit(rate.unwrap_or(Rate::at_least_one(1)), self.rtt),
         }
     }
 
@@ -111,19 +94,27 @@ impl LinkSpec {
 
     /// What [`LinkSpec::forward`] is made of.
     pub fn forward_config(&self, capacity: &Capacity) -> LinkConfig {
-        let limit = self.limit(capacity);
-        let queue = match self.mark {
-            Some(packets) => QueueConfig::Step(StepConfig {
-                limit,
-                threshold: Limit::Packets(packets),
-            }),
-            None => QueueConfig::DropTail(limit),
-        };
         LinkConfig {
             loss: LossConfig::Random(self.loss),
             seed: self.seed,
-            ..LinkConfig::new(capacity.clone(), queue, self.rtt / 2)
+            ..LinkConfig::new(capacity.clone(), self.queue_config(capacity), self.rtt / 2)
         }
+    }
+
+    /// The queue before the bottleneck; it holds the buffer.
+    fn queue_config(&self, capacity: &Capacity) -> QueueConfig {
+        let limit = self.limit(capacity);
+        let Some(rate) = capacity.nominal_rate() else {
+            return QueueConfig::DropTail(limit);
+        };
+        let context = QueueContext {
+            rate,
+            rtt: self.rtt,
+            buffer: Some(self.buffer),
+        };
+        // The parser has refused what does not go together, but for what depends on a trace's rate.
+        let config = self.queue.config(&context);
+        config.unwrap_or(QueueConfig::DropTail(limit))
     }
 
     /// The direction of the acknowledgements: nothing but the other half of the delay.
@@ -143,21 +134,22 @@ impl FromStr for LinkSpec {
     type Err = LinkSpecError;
 
     fn from_str(text: &str) -> Result<Self, LinkSpecError> {
-        parse::link_spec(text).map_err(|problems| LinkSpecError {
+        parse::link_spec(text).map_err(|diagnostics| LinkSpecError {
             text: text.to_owned(),
-            problems,
+            diagnostics,
         })
     }
 }
 
 impl fmt::Display for LinkSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} {}", self.capacity, Rtt(self.rtt), self.buffer)?;
+        let rtt = DurationText(self.rtt);
+        write!(f, "{} {rtt} {}", self.capacity, self.buffer)?;
         if self.loss != Probability::NEVER {
             write!(f, " loss={}%", Decimal(self.loss.ppb().into(), 7))?;
         }
-        if let Some(packets) = self.mark {
-            write!(f, " mark={packets}pkt")?;
+        if self.queue != QueueSpec::default() {
+            write!(f, " queue={}", self.queue)?;
         }
         if self.seed != parse::DEFAULT_SEED {
             write!(f, " seed={}", self.seed)?;
@@ -170,28 +162,24 @@ impl fmt::Display for CapacitySpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             CapacitySpec::Rate(rate) => write!(f, "{rate}"),
+            CapacitySpec::Aggregates(Aggregation {
+                rate,
+                frames,
+                airtime,
+                gap,
+            }) => {
+                let (airtime, gap) = (DurationText(*airtime), DurationText(*gap));
+                write!(f, "{rate} aggregate={frames}pkt,{airtime},{gap}")
+            }
             CapacitySpec::Trace(name) => write!(f, "trace:{name}"),
         }
     }
 }
 
-impl fmt::Display for Buffer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Buffer::Packets(packets) => write!(f, "{packets}pkt"),
-            Buffer::Bytes(bytes) if bytes > 0 && bytes.is_multiple_of(1000) => {
-                write!(f, "{}kB", bytes / 1000)
-            }
-            Buffer::Bytes(bytes) => write!(f, "{bytes}B"),
-            Buffer::MilliBdp(milli) => write!(f, "{}bdp", Decimal(milli, 3)),
-        }
-    }
-}
-
 /// A duration as the text of a link has it.
-struct Rtt(Duration);
+struct DurationText(Duration);
 
-impl fmt::Display for Rtt {
+impl fmt::Display for DurationText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ns = u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX);
         if ns.is_multiple_of(1_000_000) {
@@ -202,41 +190,40 @@ impl fmt::Display for Rtt {
     }
 }
 
-/// Why a link's description was refused: everything that is wrong with it. Displayed, each
-/// problem stands under the word it is about.
+/// Why a link's description was refused: all its diagnostics. Displayed, each stands under its word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkSpecError {
     /// The description.
     pub text: String,
     /// What is wrong; never empty.
-    pub problems: Vec<Problem>,
+    pub diagnostics: Vec<LinkDiagnostic>,
 }
 
-/// One thing that is wrong with a link's description.
+/// One error in a link's description.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
-    /// The bytes of the text it is about; empty, at the end, for a word that is missing.
+pub struct LinkDiagnostic {
+    /// Bytes of the word in the text; empty, at the end, for a word that is missing.
     pub span: std::ops::Range<usize>,
     /// What is wrong.
     pub message: String,
-    /// What is allowed there.
-    pub allowed: &'static str,
+    /// What is accepted there.
+    pub expected: &'static str,
 }
 
 impl fmt::Display for LinkSpecError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let groups: Vec<_> = self
-            .problems
+            .diagnostics
             .iter()
-            .map(|problem| {
-                Level::ERROR.primary_title(&problem.message).element(
+            .map(|diagnostic| {
+                Level::ERROR.primary_title(&diagnostic.message).element(
                     Snippet::source(&self.text)
                         .line_start(1)
                         .path("link")
                         .annotation(
                             AnnotationKind::Primary
-                                .span(problem.span.clone())
-                                .label(problem.allowed),
+                                .span(diagnostic.span.clone())
+                                .label(diagnostic.expected),
                         ),
                 )
             })

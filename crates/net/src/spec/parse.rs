@@ -3,9 +3,11 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use super::decimal::scaled;
-use super::{Buffer, CapacitySpec, LinkSpec, MIN_BUFFER_BYTES, Problem};
-use crate::{Probability, Rate};
+use super::{CapacitySpec, LinkDiagnostic, LinkSpec};
+use crate::decimal::scaled;
+use crate::{
+    Aggregation, Buffer, MIN_BUFFER_BYTES, Probability, QueueContext, QueueSpec, Rate, quantity,
+};
 
 pub(super) const DEFAULT_SEED: u64 = 1;
 
@@ -13,140 +15,230 @@ const CAPACITY: &str = "a rate from 1kbit to 100gbit such as `48mbit`, or `trace
 const RTT: &str = "a time from 0ms to 60s such as `20ms`, in `us`, `ms` or `s`";
 const BUFFER: &str = "`160pkt`, `100kB` or `1bdp`: at least 1 packet or 1500 B, at most 10 million packets, 10 GB or 10000 BDP";
 const LOSS: &str = "a percentage from 0% to 100%, such as `loss=0.01%`";
-const MARK: &str = "a number of packets from 0 to 10 million, such as `mark=20pkt`";
+const MARK: &str = "a number of packets from 1 to 10 million, such as `mark=20pkt`";
+const QUEUE: &str =
+    "a discipline such as `queue=fq_codel`, or with parameters `queue=codel:target=2ms,ecn=true`";
+const AGGREGATE: &str = "most packets, most airtime and mean contention, such as `aggregate=32pkt,4ms,100us`: 1 to 256 packets, at most 5484us, at most 1s";
 const SEED: &str = "a whole number, such as `seed=7`";
-const WORD: &str = "a rate `48mbit` or `trace:FILE`, an RTT `20ms`, a buffer `1bdp`, `loss=0.01%`, `mark=20pkt`, `seed=7`";
+const WORD: &str = "a rate `48mbit` or `trace:FILE`, an RTT `20ms`, a buffer `1bdp`, `loss=0.01%`, `queue=fq_codel`, `mark=20pkt`, `aggregate=32pkt,4ms,100us`, `seed=7`";
 
-/// What one word says.
+/// The value of one word.
 enum Word {
     Capacity(CapacitySpec),
     Rtt(Duration),
     Buffer(Buffer),
     Loss(Probability),
-    Mark(u64),
+    Queue(QueueSpec),
+    Aggregate(Aggregate),
     Seed(u64),
 }
 
-/// A word that was said, and where.
-struct Said<T> {
-    value: T,
-    span: Range<usize>,
+/// The word `aggregate=…`: an [`Aggregation`] without its rate.
+struct Aggregate {
+    frames: u32,
+    airtime: Duration,
+    gap: Duration,
 }
 
-pub(super) fn link_spec(text: &str) -> Result<LinkSpec, Vec<Problem>> {
-    let mut problems = Vec::new();
-    let mut capacity = Slot::new("capacity");
-    let mut rtt = Slot::new("RTT");
-    let mut buffer = Slot::new("buffer");
-    let mut loss = Slot::new("loss");
-    let mut mark = Slot::new("mark");
-    let mut seed = Slot::new("seed");
-
+pub(super) fn link_spec(text: &str) -> Result<LinkSpec, Vec<LinkDiagnostic>> {
+    let mut fields = Fields::new();
     for span in words(text) {
         match word(&text[span.clone()]) {
-            Ok(Word::Capacity(value)) => capacity.fill(value, span, &mut problems),
-            Ok(Word::Rtt(value)) => rtt.fill(value, span, &mut problems),
-            Ok(Word::Buffer(value)) => buffer.fill(value, span, &mut problems),
-            Ok(Word::Loss(value)) => loss.fill(value, span, &mut problems),
-            Ok(Word::Mark(value)) => mark.fill(value, span, &mut problems),
-            Ok(Word::Seed(value)) => seed.fill(value, span, &mut problems),
-            Err(Wrong {
-                kind,
-                message,
-                allowed,
-            }) => {
-                // A capacity that is wrong is not also missing.
-                match kind {
-                    Some(Kind::Capacity) => capacity.attempted = true,
-                    Some(Kind::Rtt) => rtt.attempted = true,
-                    None => {}
-                }
-                problems.push(Problem {
-                    span,
-                    message,
-                    allowed,
+            Ok(value) => fields.set(value, span),
+            Err(error) => fields.refuse(error, span),
+        }
+    }
+    fields.finish(text.trim_end().len())
+}
+
+/// The words of a description, and what is wrong with them.
+struct Fields {
+    capacity: Field<CapacitySpec>,
+    rtt: Field<Duration>,
+    buffer: Field<Buffer>,
+    loss: Field<Probability>,
+    queue: Field<QueueSpec>,
+    aggregate: Field<Aggregate>,
+    seed: Field<u64>,
+    diagnostics: Vec<LinkDiagnostic>,
+}
+
+impl Fields {
+    fn new() -> Self {
+        Fields {
+            capacity: Field::new("capacity"),
+            rtt: Field::new("RTT"),
+            buffer: Field::new("buffer"),
+            loss: Field::new("loss"),
+            queue: Field::new("queue"),
+            aggregate: Field::new("aggregation"),
+            seed: Field::new("seed"),
+            diagnostics: Vec::new(),
+        }
+    }
+
+    fn set(&mut self, word: Word, span: Range<usize>) {
+        let diagnostics = &mut self.diagnostics;
+        match word {
+            Word::Capacity(value) => self.capacity.set(value, span, diagnostics),
+            Word::Rtt(value) => self.rtt.set(value, span, diagnostics),
+            Word::Buffer(value) => self.buffer.set(value, span, diagnostics),
+            Word::Loss(value) => self.loss.set(value, span, diagnostics),
+            Word::Queue(value) => self.queue.set(value, span, diagnostics),
+            Word::Aggregate(value) => self.aggregate.set(value, span, diagnostics),
+            Word::Seed(value) => self.seed.set(value, span, diagnostics),
+        }
+    }
+
+    fn refuse(&mut self, error: WordError, span: Range<usize>) {
+        // A capacity that is malformed is not also missing.
+        match error.kind {
+            Some(Kind::Capacity) => self.capacity.is_attempted = true,
+            Some(Kind::Rtt) => self.rtt.is_attempted = true,
+            None => {}
+        }
+        self.diagnostics.push(LinkDiagnostic {
+            span,
+            message: error.message,
+            expected: error.expected,
+        });
+    }
+
+    /// The description, whose text ends at `end`.
+    fn finish(mut self, end: usize) -> Result<LinkSpec, Vec<LinkDiagnostic>> {
+        let end = end..end;
+        for (is_attempted, name, expected) in [
+            (self.capacity.is_attempted, "capacity", CAPACITY),
+            (self.rtt.is_attempted, "RTT", RTT),
+        ] {
+            if !is_attempted {
+                self.diagnostics.push(LinkDiagnostic {
+                    span: end.clone(),
+                    message: format!("the link has no {name}"),
+                    expected,
                 });
             }
         }
-    }
-
-    let end = text.trim_end().len()..text.trim_end().len();
-    for (attempted, name, allowed) in [
-        (capacity.attempted, "capacity", CAPACITY),
-        (rtt.attempted, "RTT", RTT),
-    ] {
-        if !attempted {
-            problems.push(Problem {
-                span: end.clone(),
-                message: format!("the link has no {name}"),
-                allowed,
+        let buffer_span = self.buffer.span(&end);
+        let queue_span = self.queue.span(&end);
+        let aggregate_span = self.aggregate.span(&end);
+        let has_capacity = self.capacity.value.is_some();
+        let capacity = match (self.capacity.value, self.aggregate.value) {
+            (Some((CapacitySpec::Rate(rate), _)), Some((aggregate, _))) => {
+                Some(CapacitySpec::Aggregates(Aggregation {
+                    rate,
+                    frames: aggregate.frames,
+                    airtime: aggregate.airtime,
+                    gap: aggregate.gap,
+                }))
+            }
+            (Some(_), Some(_)) => None,
+            (capacity, _) => capacity.map(|(capacity, _)| capacity),
+        };
+        if has_capacity && capacity.is_none() {
+            self.diagnostics.push(LinkDiagnostic {
+                span: aggregate_span,
+                message: "a trace has no aggregates".to_owned(),
+                expected: "nothing: remove this word, or give a rate",
             });
         }
+        let value =
+            |field: Option<(u64, Range<usize>)>, default| field.map_or(default, |set| set.0);
+        let spec = capacity
+            .zip(self.rtt.value)
+            .map(|(capacity, (rtt, _))| LinkSpec {
+                capacity,
+                rtt,
+                buffer: self.buffer.value.map_or_else(Buffer::default, |set| set.0),
+                loss: self.loss.value.map_or(Probability::NEVER, |set| set.0),
+                queue: self
+                    .queue
+                    .value
+                    .map_or_else(QueueSpec::default, |set| set.0),
+                seed: value(self.seed.value, DEFAULT_SEED),
+            });
+        if let Some(spec) = &spec {
+            self.diagnostics.extend(check_buffer(spec, buffer_span));
+            self.diagnostics.extend(check_queue(spec, queue_span));
+        }
+        match spec {
+            Some(spec) if self.diagnostics.is_empty() => Ok(spec),
+            _ => Err(self.diagnostics),
+        }
     }
-    let buffer_span = buffer.said.as_ref().map_or(end, |said| said.span.clone());
-    let spec = capacity.said.zip(rtt.said).map(|(capacity, rtt)| LinkSpec {
-        capacity: capacity.value,
-        rtt: rtt.value,
-        buffer: buffer
-            .said
-            .map_or(Buffer::MilliBdp(1000), |said| said.value),
-        loss: loss.said.map_or(Probability::NEVER, |said| said.value),
-        mark: mark.said.map(|said| said.value),
-        seed: seed.said.map_or(DEFAULT_SEED, |said| said.value),
-    });
-    problems.extend(
-        spec.as_ref()
-            .and_then(|spec| bdp_too_small(spec, buffer_span)),
-    );
-    match spec {
-        Some(spec) if problems.is_empty() => Ok(spec),
-        _ => Err(problems),
+}
+
+/// The rate of a capacity, if it is stated.
+fn stated_rate(capacity: &CapacitySpec) -> Option<Rate> {
+    match capacity {
+        CapacitySpec::Rate(rate) => Some(*rate),
+        CapacitySpec::Aggregates(aggregation) => Some(aggregation.mean_rate()),
+        CapacitySpec::Trace(_) => None,
     }
 }
 
 /// A buffer in BDPs that comes to less than a packet would drop everything.
-fn bdp_too_small(spec: &LinkSpec, span: Range<usize>) -> Option<Problem> {
-    let (CapacitySpec::Rate(rate), Buffer::MilliBdp(milli)) = (&spec.capacity, spec.buffer) else {
-        return None;
-    };
-    let bytes = u128::from(rate.bytes_in(spec.rtt)) * u128::from(milli) / 1000;
-    (bytes < u128::from(MIN_BUFFER_BYTES)).then(|| Problem {
+fn check_buffer(spec: &LinkSpec, span: Range<usize>) -> Option<LinkDiagnostic> {
+    let rate = stated_rate(&spec.capacity)?;
+    let bytes = spec.buffer.less_than_a_packet(rate, spec.rtt)?;
+    Some(LinkDiagnostic {
         span,
         message: format!(
             "a buffer of {} is {bytes} bytes at {rate}, less than one packet",
             spec.buffer
         ),
-        allowed: BUFFER,
+        expected: BUFFER,
     })
 }
 
-/// Where one kind of word goes; it may be said once.
-struct Slot<T> {
-    name: &'static str,
-    said: Option<Said<T>>,
-    attempted: bool,
+/// Parameters of a queue that do not go together.
+fn check_queue(spec: &LinkSpec, span: Range<usize>) -> Option<LinkDiagnostic> {
+    let context = QueueContext {
+        rate: stated_rate(&spec.capacity)?,
+        rtt: spec.rtt,
+        buffer: Some(spec.buffer),
+    };
+    let error = spec.queue.config(&context).err()?;
+    Some(LinkDiagnostic {
+        span,
+        message: error.to_string(),
+        expected: QUEUE,
+    })
 }
 
-impl<T> Slot<T> {
+/// One kind of word; it may be given once.
+struct Field<T> {
+    name: &'static str,
+    value: Option<(T, Range<usize>)>,
+    is_attempted: bool,
+}
+
+impl<T> Field<T> {
     fn new(name: &'static str) -> Self {
-        Slot {
+        Field {
             name,
-            said: None,
-            attempted: false,
+            value: None,
+            is_attempted: false,
         }
     }
 
-    fn fill(&mut self, value: T, span: Range<usize>, problems: &mut Vec<Problem>) {
-        self.attempted = true;
-        if self.said.is_some() {
-            problems.push(Problem {
+    fn set(&mut self, value: T, span: Range<usize>, diagnostics: &mut Vec<LinkDiagnostic>) {
+        self.is_attempted = true;
+        if self.value.is_some() {
+            diagnostics.push(LinkDiagnostic {
                 span,
                 message: format!("the link's {} is given twice", self.name),
-                allowed: "nothing: remove this one or the one before",
+                expected: "nothing: remove this word or the one before",
             });
         } else {
-            self.said = Some(Said { value, span });
+            self.value = Some((value, span));
         }
+    }
+
+    /// Where the word is; `end` if it is not given.
+    fn span(&self, end: &Range<usize>) -> Range<usize> {
+        let value = self.value.as_ref();
+        value.map_or_else(|| end.clone(), |(_, span)| span.clone())
     }
 }
 
@@ -158,11 +250,11 @@ fn words(text: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// What a word was meant to be, if that can be told, and what is wrong with it.
-struct Wrong {
+/// Why a word was refused, and what it was meant to be, if that is clear.
+struct WordError {
     kind: Option<Kind>,
     message: String,
-    allowed: &'static str,
+    expected: &'static str,
 }
 
 enum Kind {
@@ -170,60 +262,107 @@ enum Kind {
     Rtt,
 }
 
-fn word(word: &str) -> Result<Word, Wrong> {
-    let wrong = |kind, what: &str, allowed| Wrong {
-        kind,
-        message: format!("`{word}` is not {what}"),
-        allowed,
-    };
+impl WordError {
+    fn new(message: String, expected: &'static str) -> Self {
+        WordError {
+            kind: None,
+            message,
+            expected,
+        }
+    }
+
+    fn of(kind: Kind, message: String, expected: &'static str) -> Self {
+        WordError {
+            kind: Some(kind),
+            message,
+            expected,
+        }
+    }
+}
+
+fn word(word: &str) -> Result<Word, WordError> {
     if let Some(name) = word.strip_prefix("trace:") {
         return if name.is_empty() {
-            Err(wrong(
-                Some(Kind::Capacity),
-                "a trace: the file's name is missing",
-                CAPACITY,
-            ))
+            let message = "`trace:` has no file name".to_owned();
+            Err(WordError::of(Kind::Capacity, message, CAPACITY))
         } else {
             Ok(Word::Capacity(CapacitySpec::Trace(name.to_owned())))
         };
     }
-    if let Some(percentage) = word.strip_prefix("loss=") {
-        return percentage
-            .strip_suffix('%')
-            .and_then(|number| scaled(number, 7))
-            .and_then(|ppb| Probability::from_ppb(u32::try_from(ppb).ok()?))
-            .map(Word::Loss)
-            .ok_or_else(|| wrong(None, "a loss", LOSS));
-    }
-    if let Some(threshold) = word.strip_prefix("mark=") {
-        let packets = threshold.strip_suffix("pkt");
-        let packets = packets.and_then(|number| number.parse().ok());
-        return packets
-            .filter(|packets| *packets <= 10_000_000)
-            .map(Word::Mark)
-            .ok_or_else(|| wrong(None, "a mark", MARK));
-    }
-    if let Some(seed) = word.strip_prefix("seed=") {
-        let seed = seed.parse().map(Word::Seed);
-        return seed.map_err(|_| wrong(None, "a seed", SEED));
+    if let Some((name, value)) = word.split_once('=') {
+        return setting(word, name, value);
     }
     let unit_at = word
         .find(|c: char| !c.is_ascii_digit() && c != '.')
         .unwrap_or(word.len());
     let (number, unit) = word.split_at(unit_at);
+    let out_of_range = |what| format!("{what} `{word}` is malformed or out of range");
     match unit {
         "bit" | "kbit" | "mbit" | "gbit" => rate(number, unit)
             .map(|rate| Word::Capacity(CapacitySpec::Rate(rate)))
-            .ok_or_else(|| wrong(Some(Kind::Capacity), "a rate that can be had", CAPACITY)),
+            .ok_or_else(|| {
+                let message = format!("rate `{word}` is out of range (1kbit to 100gbit)");
+                WordError::of(Kind::Capacity, message, CAPACITY)
+            }),
         "us" | "ms" | "s" => rtt(number, unit)
             .map(Word::Rtt)
-            .ok_or_else(|| wrong(Some(Kind::Rtt), "an RTT that can be had", RTT)),
+            .ok_or_else(|| WordError::of(Kind::Rtt, out_of_range("RTT"), RTT)),
         "pkt" | "B" | "kB" | "MB" | "bdp" => buffer(number, unit)
             .map(Word::Buffer)
-            .ok_or_else(|| wrong(None, "a buffer that can be had", BUFFER)),
-        _ if looks_like_a_rate(unit) => Err(wrong(Some(Kind::Capacity), "a rate", CAPACITY)),
-        _ => Err(wrong(None, "a word of a link's description", WORD)),
+            .ok_or_else(|| WordError::new(out_of_range("buffer"), BUFFER)),
+        _ if looks_like_a_rate(unit) => {
+            let message = format!("`{word}` is not a rate");
+            Err(WordError::of(Kind::Capacity, message, CAPACITY))
+        }
+        _ => Err(WordError::new(format!("unknown word `{word}`"), WORD)),
     }
+}
+
+/// A word of the form `name=value`.
+fn setting(word: &str, name: &str, value: &str) -> Result<Word, WordError> {
+    let refused =
+        |expected| WordError::new(format!("`{word}` is malformed or out of range"), expected);
+    match name {
+        "loss" => value
+            .strip_suffix('%')
+            .and_then(|number| scaled(number, 7))
+            .and_then(|ppb| Probability::from_ppb(u32::try_from(ppb).ok()?))
+            .map(Word::Loss)
+            .ok_or_else(|| refused(LOSS)),
+        "mark" => {
+            let spec = format!("step:threshold={value}");
+            let packets = quantity::packets(value).map_err(|_| refused(MARK))?;
+            let queue = spec.parse().ok().filter(|_| packets <= 10_000_000);
+            queue.map(Word::Queue).ok_or_else(|| refused(MARK))
+        }
+        "queue" => value
+            .parse()
+            .map(Word::Queue)
+            .map_err(|error: crate::QueueSpecError| WordError::new(error.to_string(), QUEUE)),
+        "aggregate" => aggregate(value)
+            .map(Word::Aggregate)
+            .ok_or_else(|| refused(AGGREGATE)),
+        "seed" => value.parse().map(Word::Seed).map_err(|_| refused(SEED)),
+        _ => Err(WordError::new(format!("unknown word `{word}`"), WORD)),
+    }
+}
+
+/// `32pkt,4ms,100us`.
+fn aggregate(value: &str) -> Option<Aggregate> {
+    let mut parts = value.split(',');
+    let frames = quantity::packets(parts.next()?).ok()?;
+    let airtime = quantity::period(parts.next()?).ok()?;
+    let gap = quantity::duration(parts.next()?).ok()?;
+    let fits = frames <= 256
+        && airtime <= Aggregation::MAX_AIRTIME
+        && gap <= Duration::from_secs(1)
+        && parts.next().is_none();
+    let frames = u32::try_from(frames).ok()?;
+    fits.then_some(Aggregate {
+        frames,
+        airtime,
+        gap,
+    })
 }
 
 /// Whether a unit is one that rates have elsewhere: `Mbps`, `mbit/s`.
@@ -257,32 +396,26 @@ fn rtt(number: &str, unit: &str) -> Option<Duration> {
 }
 
 fn buffer(number: &str, unit: &str) -> Option<Buffer> {
-    let (buffer, allowed) = match unit {
+    let (buffer, is_in_range) = match unit {
         "pkt" => {
             let packets = scaled(number, 0)?;
-            (
-                Buffer::Packets(packets),
-                (1..=10_000_000).contains(&packets),
-            )
+            let is_in_range = (1..=10_000_000).contains(&packets);
+            (Buffer::Packets(packets), is_in_range)
         }
         "bdp" => {
             let milli = scaled(number, 3)?;
             (Buffer::MilliBdp(milli), (1..=10_000_000).contains(&milli))
         }
         _ => {
-            let bytes = scaled(
-                number,
-                match unit {
-                    "B" => 0,
-                    "kB" => 3,
-                    _ => 6,
-                },
-            )?;
-            (
-                Buffer::Bytes(bytes),
-                (MIN_BUFFER_BYTES..=10_000_000_000).contains(&bytes),
-            )
+            let scale = match unit {
+                "B" => 0,
+                "kB" => 3,
+                _ => 6,
+            };
+            let bytes = scaled(number, scale)?;
+            let is_in_range = (MIN_BUFFER_BYTES..=10_000_000_000).contains(&bytes);
+            (Buffer::Bytes(bytes), is_in_range)
         }
     };
-    allowed.then_some(buffer)
+    is_in_range.then_some(buffer)
 }

@@ -6,9 +6,11 @@
 )]
 
 mod codel;
+mod discipline;
 mod fair;
 mod fq_codel;
-mod laws;
+mod invariants;
+
 mod pie;
 mod priority;
 mod red;

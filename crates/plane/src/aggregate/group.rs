@@ -57,8 +57,8 @@ impl<'a> Group<'a> {
 
     /// The control of a member; `None` when it has left.
     pub fn control(&mut self, member: Member) -> Option<Control<'_>> {
-        let draft = self.members.touch(member)?;
-        Some(Control::new(draft, self.programs))
+        let pending = self.members.touch(member)?;
+        Some(Control::new(pending, self.programs))
     }
 
     /// Gives all members up: they go under the fallback of their datapaths for good, their

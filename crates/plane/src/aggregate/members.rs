@@ -1,6 +1,6 @@
 //! What the plane keeps of the members of one aggregate.
 
-use crate::control::Draft;
+use crate::control::PendingCommand;
 use crate::{FlowId, ProgramId};
 
 /// One member of an aggregate: an index, dense from 0, that is given out again when the member
@@ -20,19 +20,19 @@ impl Member {
     }
 }
 
-/// The flow of a member, and what its aggregate wants of it.
+/// The flow of a member, and its pending command.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct MemberRecord {
     pub(crate) flow: FlowId,
-    pub(crate) draft: Draft,
-    /// Whether the member is among those that the draft is to be looked at.
+    pub(crate) pending: PendingCommand,
+    /// Whether the member is in the list of members with a pending command.
     touched: bool,
 }
 
 /// The members, and those of them that the author's function at hand has controlled.
 #[derive(Debug, Default)]
 pub(crate) struct Members {
-    seats: Vec<Option<Seat>>,
+    records: Vec<Option<MemberRecord>>,
     free: Vec<u32>,
     touched: Vec<Member>,
 }
@@ -40,22 +40,22 @@ pub(crate) struct Members {
 impl Members {
     /// A flow joins, to begin with this program.
     pub(crate) fn join(&mut self, flow: FlowId, first: ProgramId) -> Member {
-        let mut draft = Draft::new(first);
-        draft.command.switch = Some(first.index);
-        let seat = Seat {
+        let mut pending = PendingCommand::new(first);
+        pending.command.switch = Some(first.index);
+        let record = MemberRecord {
             flow,
-            draft,
+            pending,
             touched: false,
         };
         let member = match self.free.pop() {
             Some(index) => {
-                self.seats[index as usize] = Some(seat);
+                self.records[index as usize] = Some(record);
                 Member(index)
             }
             None => {
                 // A plane has fewer flows than `u32` has numbers.
-                let index = self.seats.len() as u32;
-                self.seats.push(Some(seat));
+                let index = self.records.len() as u32;
+                self.records.push(Some(record));
                 Member(index)
             }
         };
@@ -64,53 +64,53 @@ impl Members {
     }
 
     /// A member leaves; what was wanted of it is forgotten.
-    pub(crate) fn leave(&mut self, member: Member) -> Option<Seat> {
-        let seat = self.seats.get_mut(member.index())?.take()?;
+    pub(crate) fn leave(&mut self, member: Member) -> Option<MemberRecord> {
+        let record = self.records.get_mut(member.index())?.take()?;
         self.free.push(member.0);
-        Some(seat)
+        Some(record)
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.seats.len() - self.free.len()
+        self.records.len() - self.free.len()
     }
 
     pub(super) fn contains(&self, member: Member) -> bool {
-        matches!(self.seats.get(member.index()), Some(Some(_)))
+        matches!(self.records.get(member.index()), Some(Some(_)))
     }
 
     /// Indices are below this.
     pub(super) fn indices(&self) -> u32 {
-        self.seats.len() as u32
+        self.records.len() as u32
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Member, &Seat)> {
-        let numbered = (0..).map(Member).zip(&self.seats);
-        numbered.filter_map(|(member, seat)| Some((member, seat.as_ref()?)))
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Member, &MemberRecord)> {
+        let numbered = (0..).map(Member).zip(&self.records);
+        numbered.filter_map(|(member, record)| Some((member, record.as_ref()?)))
     }
 
-    /// The draft of a member, which is looked at when the author's function has returned.
-    pub(crate) fn touch(&mut self, member: Member) -> Option<&mut Draft> {
-        let seat = self.seats.get_mut(member.index())?.as_mut()?;
-        if !seat.touched {
-            seat.touched = true;
+    /// The pending command of a member, which is looked at when the author's function has returned.
+    pub(crate) fn touch(&mut self, member: Member) -> Option<&mut PendingCommand> {
+        let record = self.records.get_mut(member.index())?.as_mut()?;
+        if !record.touched {
+            record.touched = true;
             self.touched.push(member);
         }
-        Some(&mut seat.draft)
+        Some(&mut record.pending)
     }
 
-    /// Members whose draft was touched at a position of the order in which that happened; those
-    /// that have left since have no seat.
-    pub(crate) fn touched(&mut self, at: usize) -> Option<(Member, Option<&mut Seat>)> {
+    /// Members whose pending command was touched at a position of the order in which that happened; those
+    /// that have left since have no record.
+    pub(crate) fn touched(&mut self, at: usize) -> Option<(Member, Option<&mut MemberRecord>)> {
         let member = *self.touched.get(at)?;
-        let seat = self.seats.get_mut(member.index())?.as_mut();
-        Some((member, seat))
+        let record = self.records.get_mut(member.index())?.as_mut();
+        Some((member, record))
     }
 
     /// Everything that was wanted is done.
     pub(crate) fn settled(&mut self) {
         for member in self.touched.drain(..) {
-            if let Some(Some(seat)) = self.seats.get_mut(member.index()) {
-                seat.touched = false;
+            if let Some(Some(record)) = self.records.get_mut(member.index()) {
+                record.touched = false;
             }
         }
     }

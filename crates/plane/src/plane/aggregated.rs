@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 
-use super::{Plane, foreign_field, program_id, tenant, withdrawal};
+use super::{Plane, foreign_field, hosted_flow, program_id, withdrawal};
 use crate::aggregate::members::Members;
 use crate::contain::{contain, discard};
 use crate::hosted::Role;
 use crate::{
-    Aggregate, AggregateView, Command, CommandSink, FlowId, FlowInfo, Group, Key, LoadedProgram,
-    Member, Reason, Report,
+    Aggregate, AggregateSnapshot, Command, CommandSink, FlowId, FlowInfo, Group, Key,
+    LoadedProgram, Member, Reason, Report,
 };
 
 /// The aggregates of a plane, by an index that is given out again.
@@ -39,8 +39,8 @@ impl std::fmt::Debug for Hosted {
 }
 
 impl Hosted {
-    fn view(&self, index: u32) -> AggregateView<'_> {
-        AggregateView {
+    fn view(&self, index: u32) -> AggregateSnapshot<'_> {
+        AggregateSnapshot {
             index,
             algorithm: self.algorithm,
             key: &self.key,
@@ -50,12 +50,12 @@ impl Hosted {
 }
 
 impl Aggregates {
-    pub(super) fn view(&self, index: u32) -> Option<AggregateView<'_>> {
+    pub(super) fn view(&self, index: u32) -> Option<AggregateSnapshot<'_>> {
         let hosted = self.slots.get(index as usize)?.as_ref()?;
         Some(hosted.view(index))
     }
 
-    pub(super) fn views(&self) -> impl Iterator<Item = AggregateView<'_>> {
+    pub(super) fn views(&self) -> impl Iterator<Item = AggregateSnapshot<'_>> {
         let numbered = (0..).zip(&self.slots);
         numbered.filter_map(|(index, hosted)| Some(hosted.as_ref()?.view(index)))
     }
@@ -123,9 +123,9 @@ impl Plane {
         };
         let member = aggregate.members.join(flow, program_id(algorithm, 0));
         hosted.statistics.flows += 1;
-        if let Some(tenant) = tenant(&mut self.flows, flow) {
-            tenant.program = 0;
-            tenant.role = Role::Member {
+        if let Some(hosted_flow) = hosted_flow(&mut self.flows, flow) {
+            hosted_flow.program = 0;
+            hosted_flow.role = Role::Member {
                 aggregate: index,
                 member,
             };
@@ -150,10 +150,10 @@ impl Plane {
             author.on_report(member, report, group);
         });
         if let Some(field) = report.foreign()
-            && let Some(draft) = aggregate.members.touch(member)
+            && let Some(pending) = aggregate.members.touch(member)
         {
             let reason = foreign_field(&self.algorithms, field, report.program());
-            draft.reason.get_or_insert(reason);
+            pending.reason.get_or_insert(reason);
         }
         self.conclude(index, outcome, sink);
     }
@@ -228,24 +228,24 @@ impl Plane {
             return mistaken;
         };
         let mut at = 0;
-        while let Some((member, seat)) = aggregate.members.touched(at) {
+        while let Some((member, record)) = aggregate.members.touched(at) {
             at += 1;
             // It may have left since.
-            let Some(seat) = seat else {
+            let Some(record) = record else {
                 continue;
             };
-            let draft = &mut seat.draft;
-            if let Some(reason) = draft.reason.take() {
-                mistaken.push((member, seat.flow, reason));
+            let pending = &mut record.pending;
+            if let Some(reason) = pending.reason.take() {
+                mistaken.push((member, record.flow, reason));
                 aggregate.members.leave(member);
-            } else if draft.command != Command::default() {
-                if let Some(switch) = draft.command.switch
-                    && let Some(tenant) = tenant(&mut self.flows, seat.flow)
+            } else if pending.command != Command::default() {
+                if let Some(switch) = pending.command.switch
+                    && let Some(hosted_flow) = hosted_flow(&mut self.flows, record.flow)
                 {
-                    tenant.program = switch;
+                    hosted_flow.program = switch;
                 }
-                sink.command(seat.flow, &draft.command);
-                draft.reset(draft.running);
+                sink.command(record.flow, &pending.command);
+                pending.reset(pending.running);
             }
         }
         aggregate.members.settled();
@@ -257,8 +257,8 @@ impl Plane {
         let Some(aggregate) = self.aggregates.remove(index) else {
             return;
         };
-        for (_, seat) in aggregate.members.iter() {
-            self.withdraw_member(seat.flow, aggregate.algorithm, reason.clone(), sink);
+        for (_, record) in aggregate.members.iter() {
+            self.withdraw_member(record.flow, aggregate.algorithm, reason.clone(), sink);
         }
         discard(aggregate.author);
     }
@@ -270,8 +270,8 @@ impl Plane {
         reason: Reason,
         sink: &mut dyn CommandSink,
     ) {
-        if let Some(tenant) = tenant(&mut self.flows, flow) {
-            tenant.role = Role::Withdrawn;
+        if let Some(hosted_flow) = hosted_flow(&mut self.flows, flow) {
+            hosted_flow.role = Role::Withdrawn;
         }
         sink.command(flow, &withdrawal());
         self.withdrawn(flow, algorithm, reason);

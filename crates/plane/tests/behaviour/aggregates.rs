@@ -59,7 +59,7 @@ impl Algorithm for Sharing {
 
     fn new_flow(&self, _: &FlowInfo, control: &mut Control) -> Box<dyn Flow> {
         control.set_cwnd(1);
-        Box::new(Alone)
+        Box::new(SingleFlow)
     }
 
     fn aggregate_by(&self, info: &FlowInfo) -> Option<Key> {
@@ -73,27 +73,27 @@ impl Algorithm for Sharing {
             return None;
         }
         self.alive.fetch_add(1, Ordering::Relaxed);
-        Some(Box::new(Shared {
+        Some(Box::new(SharedWindow {
             algorithm: self.clone(),
             members: BTreeSet::new(),
         }))
     }
 }
 
-struct Alone;
+struct SingleFlow;
 
-impl Flow for Alone {
+impl Flow for SingleFlow {
     fn on_report(&mut self, _: &Report, control: &mut Control) {
         control.set_cwnd(2);
     }
 }
 
-struct Shared {
+struct SharedWindow {
     algorithm: Sharing,
     members: BTreeSet<Member>,
 }
 
-impl Shared {
+impl SharedWindow {
     fn divide(&self, group: &mut Group) {
         assert!(group.members().eq(self.members.iter().copied()));
         let share = WINDOW / (group.len() as u64).max(1);
@@ -101,7 +101,7 @@ impl Shared {
     }
 }
 
-impl Aggregate for Shared {
+impl Aggregate for SharedWindow {
     fn create_subflow(&mut self, member: Member, info: &FlowInfo, group: &mut Group) {
         assert_ne!(info.tag, JOINING_PANICS);
         assert!(self.members.insert(member), "it joined twice");
@@ -133,14 +133,14 @@ impl Aggregate for Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for SharedWindow {
     fn drop(&mut self) {
         self.algorithm.alive.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// A plane, and what its datapath was told of each flow.
-struct World {
+struct Fixture {
     plane: Plane,
     alive: Arc<AtomicI64>,
     cwnd: BTreeMap<FlowId, u64>,
@@ -148,7 +148,7 @@ struct World {
     last: Commands,
 }
 
-impl World {
+impl Fixture {
     fn new() -> Self {
         let alive = Arc::new(AtomicI64::new(0));
         let mut plane = Plane::new("test", SignalSet::ALL);
@@ -246,7 +246,7 @@ impl World {
 
 #[test]
 fn one_flows_event_brings_commands_for_all() {
-    let mut world = World::new();
+    let mut world = Fixture::new();
     for slot in 0..3 {
         world.create(id(slot, 1), 7);
         world.check();
@@ -278,12 +278,15 @@ fn one_flows_event_brings_commands_for_all() {
 
 #[test]
 fn a_flow_without_a_key_runs_alone() {
-    let mut world = World::new();
+    let mut world = Fixture::new();
     world.create(id(0, 1), NO_KEY);
     world.create(id(1, 1), AGGREGATE_REFUSED);
     for slot in [0, 1] {
         let view = world.plane.flow(id(slot, 1)).unwrap();
-        assert_eq!((view.state, view.aggregate), (FlowState::Running, None));
+        assert_eq!(
+            (view.controller, view.aggregate),
+            (Controller::Algorithm, None)
+        );
         world.report(id(slot, 1), 0);
         assert_eq!(world.last.0[0].1.cwnd, Some(2));
     }
@@ -292,11 +295,14 @@ fn a_flow_without_a_key_runs_alone() {
 
 #[test]
 fn a_key_function_that_panics_leaves_the_flow_alone_and_says_so_once() {
-    let mut world = World::new();
+    let mut world = Fixture::new();
     world.create(id(0, 1), 7);
     world.create(id(1, 1), KEY_PANICS);
     let view = world.plane.flow(id(1, 1)).unwrap();
-    assert_eq!((view.state, view.aggregate), (FlowState::Running, None));
+    assert_eq!(
+        (view.controller, view.aggregate),
+        (Controller::Algorithm, None)
+    );
     world.report(id(1, 1), 0);
     assert_eq!(world.last.0[0].1.cwnd, Some(2));
     let notices: Vec<_> = world.plane.drain_notices().collect();
@@ -312,7 +318,7 @@ fn a_key_function_that_panics_leaves_the_flow_alone_and_says_so_once() {
 #[test]
 fn a_panic_withdraws_the_members_and_nobody_else() {
     for cause in [PANIC, GIVE_UP] {
-        let mut world = World::new();
+        let mut world = Fixture::new();
         for (slot, tag) in [(0, 7), (1, 7), (2, 8), (3, NO_KEY)] {
             world.create(id(slot, 1), tag);
         }
@@ -341,7 +347,7 @@ fn a_panic_withdraws_the_members_and_nobody_else() {
 #[test]
 fn a_mistake_withdraws_the_member_that_it_was_about() {
     for cause in [MISTAKE, FOREIGN_FIELD] {
-        let mut world = World::new();
+        let mut world = Fixture::new();
         for slot in 0..3 {
             world.create(id(slot, 1), 7);
         }
@@ -356,7 +362,7 @@ fn a_mistake_withdraws_the_member_that_it_was_about() {
         assert_eq!(world.plane.drain_notices().count(), 1);
         world.check();
     }
-    let mut world = World::new();
+    let mut world = Fixture::new();
     for slot in 0..3 {
         world.create(id(slot, 1), 7);
     }
@@ -367,7 +373,7 @@ fn a_mistake_withdraws_the_member_that_it_was_about() {
 
 #[test]
 fn a_program_that_a_member_is_switched_to_is_the_one_that_is_heard() {
-    let mut world = World::new();
+    let mut world = Fixture::new();
     for slot in 0..2 {
         world.create(id(slot, 1), 7);
     }
@@ -447,7 +453,7 @@ proptest! {
     /// flows that are there and not withdrawn, and no aggregate outlives its members.
     #[test]
     fn members_stay_consistent(steps in steps()) {
-        let mut world = World::new();
+        let mut world = Fixture::new();
         for step in steps {
             match step {
                 Step::Create(flow, tag) => world.create(flow, tag),

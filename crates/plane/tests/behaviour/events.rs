@@ -66,7 +66,10 @@ fn reason_of(
         [(id(0, 1), withdrawal)],
         "nothing but one withdrawal is sent"
     );
-    assert_eq!(plane.flow(id(0, 1)).unwrap().state, FlowState::Withdrawn);
+    assert_eq!(
+        plane.flow(id(0, 1)).unwrap().controller,
+        Controller::Fallback
+    );
     let statistics = plane.algorithms()[0].statistics();
     assert_eq!((statistics.flows, statistics.withdrawn), (0, 1));
     let notices: Vec<_> = plane.drain_notices().collect();
@@ -227,7 +230,10 @@ fn a_resumed_flow_starts_afresh_and_a_withdrawn_one_stays_so() {
         &mut sink,
     );
     assert!(sink.0.is_empty());
-    assert_eq!(plane.flow(id(0, 1)).unwrap().state, FlowState::Withdrawn);
+    assert_eq!(
+        plane.flow(id(0, 1)).unwrap().controller,
+        Controller::Fallback
+    );
 }
 
 #[test]

@@ -182,7 +182,7 @@ proptest! {
         let mut running = HashMap::new();
         for slot in 0..SLOTS {
             for view in (0..3).filter_map(|g| plane.flow(id(slot, g))) {
-                *running.entry(view.algorithm).or_insert(0) += u64::from(view.state == FlowState::Running);
+                *running.entry(view.algorithm).or_insert(0) += u64::from(view.controller == Controller::Algorithm);
             }
         }
         let withdrawals = commands.0.iter().filter(|(_, c)| c.withdraw).count();

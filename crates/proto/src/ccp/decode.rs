@@ -9,56 +9,56 @@ use super::{
     MAX_NAME, MAX_PROGRAMS, MAX_UPDATES, MAX_UPDATES_OF_SWITCH, MEASURE, NAME_FIELD, RATE, READY,
     TYPE_AT, UPDATE_FIELDS, VOLATILE_CONTROL, flow_of,
 };
-use crate::error::{Defect, Flaw};
+use crate::error::{DecodeErrorKind, ErrorAt};
 use crate::fixed::Fixed;
 use crate::{Fields, FlowId, FlowInfo, Hello, ToDatapath, ToPlane, Updates};
 
 /// The first message of a packet, by its length, and what follows it.
 #[inline]
-pub(crate) fn frame(packet: &[u8]) -> Result<(&[u8], &[u8]), Flaw> {
+pub(crate) fn frame(packet: &[u8]) -> Result<(&[u8], &[u8]), ErrorAt> {
     let header = packet.first_chunk::<HEADER>().map(Fixed);
-    let header = header.ok_or(Defect::Truncated.at(packet.len()))?;
+    let header = header.ok_or(DecodeErrorKind::Truncated.at(packet.len()))?;
     let length = usize::from(header.u16::<2>());
     if length < HEADER {
-        return Err(Defect::Length.at(2));
+        return Err(DecodeErrorKind::Length.at(2));
     }
     if length > MAX_MESSAGE {
-        return Err(Defect::TooLong.at(2));
+        return Err(DecodeErrorKind::TooLong.at(2));
     }
     let split = packet.split_at_checked(length);
-    split.ok_or(Defect::Truncated.at(packet.len()))
+    split.ok_or(DecodeErrorKind::Truncated.at(packet.len()))
 }
 
 /// The part of fixed length, and the rest.
 #[inline]
-fn fixed<const N: usize>(message: &[u8]) -> Result<(Fixed<'_, N>, &[u8]), Flaw> {
+fn fixed<const N: usize>(message: &[u8]) -> Result<(Fixed<'_, N>, &[u8]), ErrorAt> {
     let split = message.split_first_chunk::<N>();
-    let (fixed, rest) = split.ok_or(Defect::Length.at(2))?;
+    let (fixed, rest) = split.ok_or(DecodeErrorKind::Length.at(2))?;
     Ok((Fixed(fixed), rest))
 }
 
 /// The type and the flow that the sid names.
 #[inline]
-fn header(message: &[u8]) -> Result<(u8, FlowId), Flaw> {
+fn header(message: &[u8]) -> Result<(u8, FlowId), ErrorAt> {
     let (header, _) = fixed::<HEADER>(message)?;
     if header.u8::<1>() != 0 {
-        return Err(Defect::Type.at(TYPE_AT));
+        return Err(DecodeErrorKind::Type.at(TYPE_AT));
     }
     Ok((header.u8::<TYPE_AT>(), flow_of(header.u32::<4>())))
 }
 
 /// The elements of `N` bytes that are all of `rest`, and as many as `count` says.
 #[inline]
-fn counted<const N: usize>(rest: &[u8], count: u32, at: usize) -> Result<&[[u8; N]], Flaw> {
+fn counted<const N: usize>(rest: &[u8], count: u32, at: usize) -> Result<&[[u8; N]], ErrorAt> {
     match rest.as_chunks::<N>() {
         (elements, []) if u32::try_from(elements.len()) == Ok(count) => Ok(elements),
-        _ => Err(Defect::Length.at(at)),
+        _ => Err(DecodeErrorKind::Length.at(at)),
     }
 }
 
 /// One whole message of a datapath's.
 #[inline(always)]
-pub(crate) fn decode_to_plane(message: &[u8]) -> Result<ToPlane<'_>, Flaw> {
+pub(crate) fn decode_to_plane(message: &[u8]) -> Result<ToPlane<'_>, ErrorAt> {
     match header(message)? {
         (MEASURE, flow) => measure(flow, message),
         (CREATE, flow) => create(flow, message),
@@ -69,21 +69,21 @@ pub(crate) fn decode_to_plane(message: &[u8]) -> Result<ToPlane<'_>, Flaw> {
                 signals: SignalSet::ALL,
                 max_programs: MAX_PROGRAMS,
             })),
-            _ => Err(Defect::Length.at(2)),
+            _ => Err(DecodeErrorKind::Length.at(2)),
         },
-        _ => Err(Defect::Type.at(TYPE_AT)),
+        _ => Err(DecodeErrorKind::Type.at(TYPE_AT)),
     }
 }
 
 /// One whole message of an agent's.
 #[inline(always)]
-pub(crate) fn decode_to_datapath(message: &[u8]) -> Result<ToDatapath<'_>, Flaw> {
+pub(crate) fn decode_to_datapath(message: &[u8]) -> Result<ToDatapath<'_>, ErrorAt> {
     match header(message)? {
         (UPDATE_FIELDS, flow) => {
             let (fixed, rest) = fixed::<12>(message)?;
             let entries = counted(rest, fixed.u32::<8>(), 8)?;
             if entries.len() > MAX_UPDATES {
-                return Err(Defect::Length.at(8));
+                return Err(DecodeErrorKind::Length.at(8));
             }
             command(flow, None, entries, 12)
         }
@@ -91,17 +91,17 @@ pub(crate) fn decode_to_datapath(message: &[u8]) -> Result<ToDatapath<'_>, Flaw>
             let (fixed, rest) = fixed::<16>(message)?;
             let entries = counted(rest, fixed.u32::<12>(), 12)?;
             if entries.len() > MAX_UPDATES_OF_SWITCH {
-                return Err(Defect::Length.at(12));
+                return Err(DecodeErrorKind::Length.at(12));
             }
             command(flow, Some(fixed.u32::<8>()), entries, 16)
         }
         (INSTALL, _) => install(message),
-        _ => Err(Defect::Type.at(TYPE_AT)),
+        _ => Err(DecodeErrorKind::Type.at(TYPE_AT)),
     }
 }
 
 #[inline(always)]
-fn measure(flow: FlowId, message: &[u8]) -> Result<ToPlane<'_>, Flaw> {
+fn measure(flow: FlowId, message: &[u8]) -> Result<ToPlane<'_>, ErrorAt> {
     let (fixed, rest) = fixed::<16>(message)?;
     let words = counted(rest, fixed.u32::<12>(), 12)?;
     if words.is_empty() {
@@ -118,18 +118,18 @@ fn measure(flow: FlowId, message: &[u8]) -> Result<ToPlane<'_>, Flaw> {
 }
 
 #[inline(never)]
-fn create(flow: FlowId, message: &[u8]) -> Result<ToPlane<'_>, Flaw> {
+fn create(flow: FlowId, message: &[u8]) -> Result<ToPlane<'_>, ErrorAt> {
     let (fixed, name) = fixed::<32>(message)?;
     if name.len() != NAME_FIELD {
-        return Err(Defect::Length.at(2));
+        return Err(DecodeErrorKind::Length.at(2));
     }
     let end = name.iter().position(|byte| *byte == 0);
     let name = name
         .get(..end.unwrap_or(NAME_FIELD))
         .filter(|name| name.len() <= MAX_NAME)
-        .ok_or(Defect::Text.at(message.len()))?;
+        .ok_or(DecodeErrorKind::Text.at(message.len()))?;
     let algorithm =
-        core::str::from_utf8(name).map_err(|e| Defect::Text.at(32 + e.valid_up_to()))?;
+        core::str::from_utf8(name).map_err(|e| DecodeErrorKind::Text.at(32 + e.valid_up_to()))?;
     let address = |octets: [u8; 4], port: u32| {
         let address = IpAddr::V4(Ipv4Addr::from(octets));
         SocketAddr::new(address, u16::try_from(port).unwrap_or(0))
@@ -156,7 +156,7 @@ fn command<'a>(
     switch: Option<u32>,
     entries: &'a [[u8; 13]],
     at: usize,
-) -> Result<ToDatapath<'a>, Flaw> {
+) -> Result<ToDatapath<'a>, ErrorAt> {
     let (mut cwnd, mut rate) = (None, None);
     for (i, bytes) in entries.iter().enumerate() {
         let entry = Fixed(bytes);
@@ -164,7 +164,7 @@ fn command<'a>(
             (CONTROL | VOLATILE_CONTROL, register) if register < u32::from(MAX_CONTROLS) => {}
             (IMPLICIT, CWND) => cwnd = Some(entry.u64::<5>()),
             (IMPLICIT, RATE) => rate = Some(entry.u64::<5>()),
-            _ => return Err(Defect::Register.at(at + 13 * i)),
+            _ => return Err(DecodeErrorKind::Register.at(at + 13 * i)),
         }
     }
     Ok(ToDatapath::Command {
@@ -178,13 +178,13 @@ fn command<'a>(
 }
 
 #[inline(never)]
-fn install(message: &[u8]) -> Result<ToDatapath<'_>, Flaw> {
+fn install(message: &[u8]) -> Result<ToDatapath<'_>, ErrorAt> {
     let (fixed, rest) = fixed::<20>(message)?;
     let parts = fixed.u32::<12>().checked_add(fixed.u32::<16>());
-    let _: &[[u8; 16]] = counted(rest, parts.ok_or(Defect::Length.at(12))?, 12)?;
+    let _: &[[u8; 16]] = counted(rest, parts.ok_or(DecodeErrorKind::Length.at(12))?, 12)?;
     let program = fixed.u32::<8>();
     if program == 0 {
-        return Err(Defect::Value.at(8));
+        return Err(DecodeErrorKind::Value.at(8));
     }
     let body = message.get(12..).unwrap_or_default();
     Ok(ToDatapath::Install { program, body })

@@ -9,18 +9,18 @@ use super::{
     sid_of,
 };
 use crate::fixed::{Fixed, FixedMut};
-use crate::{Fields, FlowId, FlowInfo, Inexpressible, ToDatapath, ToPlane, Updates};
+use crate::{EncodeError, Fields, FlowId, FlowInfo, ToDatapath, ToPlane, Updates};
 
 const ENTRY: usize = 13;
 
 /// A message's part of fixed length, with the header of a message that has `rest` more bytes.
 #[inline]
-fn fixed<const N: usize>(kind: u8, sid: u32, rest: usize) -> Result<FixedMut<N>, Inexpressible> {
+fn fixed<const N: usize>(kind: u8, sid: u32, rest: usize) -> Result<FixedMut<N>, EncodeError> {
     let length = N.saturating_add(rest);
     if length > MAX_MESSAGE {
-        return Err(Inexpressible::TooLong);
+        return Err(EncodeError::TooLong);
     }
-    let length = u16::try_from(length).map_err(|_| Inexpressible::TooLong)?;
+    let length = u16::try_from(length).map_err(|_| EncodeError::TooLong)?;
     Ok(FixedMut::new()
         .u8::<TYPE_AT>(kind)
         .u16::<2>(length)
@@ -28,8 +28,8 @@ fn fixed<const N: usize>(kind: u8, sid: u32, rest: usize) -> Result<FixedMut<N>,
 }
 
 #[inline]
-fn sid(flow: FlowId) -> Result<u32, Inexpressible> {
-    sid_of(flow).ok_or(Inexpressible::Slot)
+fn sid(flow: FlowId) -> Result<u32, EncodeError> {
+    sid_of(flow).ok_or(EncodeError::Slot)
 }
 
 fn clamped(value: u64) -> u32 {
@@ -41,7 +41,7 @@ fn clamped(value: u64) -> u32 {
 pub(crate) fn encode_to_plane(
     message: &ToPlane<'_>,
     packet: &mut Vec<u8>,
-) -> Result<(), Inexpressible> {
+) -> Result<(), EncodeError> {
     match *message {
         ToPlane::Reported {
             flow,
@@ -50,7 +50,7 @@ pub(crate) fn encode_to_plane(
             ..
         } => {
             if fields.is_empty() {
-                return Err(Inexpressible::EmptyReport);
+                return Err(EncodeError::EmptyReport);
             }
             measure(flow, program, fields, packet)
         }
@@ -73,7 +73,7 @@ pub(crate) fn encode_to_plane(
         ToPlane::Closed { flow } | ToPlane::Faulted { flow, .. } => {
             measure(flow, 0, Fields::from(&[]), packet)
         }
-        ToPlane::Refused(_) => Err(Inexpressible::Message),
+        ToPlane::Refused(_) => Err(EncodeError::Message),
     }
 }
 
@@ -82,7 +82,7 @@ pub(crate) fn encode_to_plane(
 pub(crate) fn encode_to_datapath(
     message: &ToDatapath<'_>,
     packet: &mut Vec<u8>,
-) -> Result<(), Inexpressible> {
+) -> Result<(), EncodeError> {
     match *message {
         ToDatapath::Command {
             withdraw: false,
@@ -94,13 +94,13 @@ pub(crate) fn encode_to_datapath(
         } => {
             let sid = sid(flow)?;
             if updates.iter().any(|u| u.variable >= MAX_CONTROLS) {
-                return Err(Inexpressible::Register);
+                return Err(EncodeError::Register);
             }
             let controls = [(CWND, cwnd), (RATE, rate)];
             command(sid, switch, controls, updates, packet)
         }
         ToDatapath::Install { program, body } => install(program, body, packet),
-        _ => Err(Inexpressible::Message),
+        _ => Err(EncodeError::Message),
     }
 }
 
@@ -110,8 +110,8 @@ fn measure(
     program: u32,
     fields: Fields<'_>,
     packet: &mut Vec<u8>,
-) -> Result<(), Inexpressible> {
-    let count = u32::try_from(fields.len()).map_err(|_| Inexpressible::TooLong)?;
+) -> Result<(), EncodeError> {
+    let count = u32::try_from(fields.len()).map_err(|_| EncodeError::TooLong)?;
     let fixed = fixed::<16>(MEASURE, sid(flow)?, fields.len().saturating_mul(8))?
         .u32::<8>(program)
         .u32::<12>(count);
@@ -127,9 +127,9 @@ fn create(
     algorithm: &str,
     info: &FlowInfo,
     packet: &mut Vec<u8>,
-) -> Result<(), Inexpressible> {
+) -> Result<(), EncodeError> {
     if algorithm.len() > MAX_NAME || algorithm.contains('\0') {
-        return Err(Inexpressible::Name);
+        return Err(EncodeError::Name);
     }
     let octets = |address: SocketAddr| match address.ip().to_canonical() {
         IpAddr::V4(v4) => v4.octets(),
@@ -148,12 +148,12 @@ fn create(
     Ok(())
 }
 
-fn install(program: u32, body: &[u8], packet: &mut Vec<u8>) -> Result<(), Inexpressible> {
+fn install(program: u32, body: &[u8], packet: &mut Vec<u8>) -> Result<(), EncodeError> {
     let counts = body.first_chunk::<8>().map(Fixed);
     let parts = counts.and_then(|c| c.u32::<0>().checked_add(c.u32::<4>()));
     let length = parts.map(|parts| 8 + 16 * u64::from(parts));
     if program == 0 || length != u64::try_from(body.len()).ok() {
-        return Err(Inexpressible::Program);
+        return Err(EncodeError::Program);
     }
     let fixed = fixed::<12>(INSTALL, 0, body.len())?.u32::<8>(program);
     packet.extend_from_slice(&fixed.0);
@@ -170,7 +170,7 @@ fn command(
     controls: [(u32, Option<u64>); 2],
     updates: Updates<'_>,
     packet: &mut Vec<u8>,
-) -> Result<(), Inexpressible> {
+) -> Result<(), EncodeError> {
     let controls = controls.into_iter();
     let mut entries = controls
         .filter_map(|(register, value)| Some((IMPLICIT, register, value?)))

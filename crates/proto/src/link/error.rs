@@ -25,8 +25,13 @@ pub enum LinkError {
 impl From<Errno> for LinkError {
     fn from(errno: Errno) -> Self {
         match errno {
-            // Out of memory for buffers passes, as a full queue does.
-            Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM => Self::WouldBlock,
+            // Out of memory or descriptors passes, as a full queue does.
+            Errno::AGAIN
+            | Errno::NOBUFS
+            | Errno::NOMEM
+            | Errno::MFILE
+            | Errno::NFILE
+            | Errno::TOOMANYREFS => Self::WouldBlock,
             Errno::MSGSIZE => Self::TooLong,
             _ => Self::Gone,
         }

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::ring::Bell;
+use super::ring::Wakeup;
 use super::ring::memory::Heap;
 use super::ring::spsc::{Consumer, Producer};
 use super::{Link, LinkError, MAX_PACKET, Pollable, Source};
@@ -14,8 +14,8 @@ use super::{Link, LinkError, MAX_PACKET, Pollable, Source};
 pub struct InProcess {
     producer: Producer<Arc<Heap>>,
     consumer: Consumer<Arc<Heap>>,
-    own_bell: Bell,
-    peers_bell: Bell,
+    own_wakeup: Wakeup,
+    peer_wakeup: Wakeup,
     /// Set when either end is dropped.
     closed: Arc<AtomicBool>,
 }
@@ -27,14 +27,14 @@ pub struct InProcess {
 pub fn pair() -> io::Result<(InProcess, InProcess)> {
     const WORDS: usize = 2 * MAX_PACKET / size_of::<u64>();
     let rings = [Heap::new(WORDS), Heap::new(WORDS)].map(Arc::new);
-    let bells = [Bell::new()?, Bell::new()?];
+    let wakeups = [Wakeup::new()?, Wakeup::new()?];
     let closed = Arc::new(AtomicBool::new(false));
     let end = |own: usize, peer: usize| -> io::Result<InProcess> {
         Ok(InProcess {
             producer: Producer::new(Arc::clone(&rings[peer])),
             consumer: Consumer::new(Arc::clone(&rings[own])),
-            own_bell: bells[own].again()?,
-            peers_bell: bells[peer].again()?,
+            own_wakeup: wakeups[own].again()?,
+            peer_wakeup: wakeups[peer].again()?,
             closed: Arc::clone(&closed),
         })
     };
@@ -44,13 +44,13 @@ pub fn pair() -> io::Result<(InProcess, InProcess)> {
 impl Drop for InProcess {
     fn drop(&mut self) {
         self.closed.store(true, Ordering::Release);
-        self.peers_bell.ring();
+        self.peer_wakeup.wake();
     }
 }
 
 impl Pollable for InProcess {
     fn sources(&self) -> [Option<Source<'_>>; 2] {
-        [Some(self.own_bell.source()), None]
+        [Some(self.own_wakeup.source()), None]
     }
 }
 
@@ -60,7 +60,7 @@ impl Link for InProcess {
             return Err(LinkError::Gone);
         }
         if self.producer.push(packet)? {
-            self.peers_bell.ring();
+            self.peer_wakeup.wake();
         }
         Ok(())
     }

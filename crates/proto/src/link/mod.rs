@@ -13,6 +13,7 @@
 //! peer that does not read must cost nothing.
 
 pub mod datagram;
+mod directory;
 mod error;
 #[cfg(not(loom))]
 pub mod in_process;
@@ -24,7 +25,7 @@ mod spin;
 
 pub use error::LinkError;
 pub use poller::{Pollable, Poller, Source, Trigger};
-pub use spin::{DEFAULT_SPIN, Patience, spin};
+pub use spin::{AdaptiveSpin, DEFAULT_SPIN, spin};
 
 /// The bound on a packet, bytes: that of a message in our encoding. A buffer of this size
 /// receives whatever comes.

@@ -6,8 +6,11 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
+use super::directory;
 
 /// A path at which a socket of ours is bound; removed when dropped, if it still is that socket.
 #[derive(Debug)]
@@ -47,14 +50,18 @@ pub(super) fn socket(kind: SocketType) -> io::Result<OwnedFd> {
     )?)
 }
 
-/// A socket bound at `path`, whose directory is made if need be. A socket that a process left
-/// behind there is replaced; one that is in use, or a file of another kind, is an error.
+/// A socket bound at `path`, to which this user alone may write, whatever the umask. Its directory
+/// is made if need be, and must be one in which nobody else can replace the socket. A socket that a
+/// process left behind there is replaced; one that is in use, or a file of another kind, is an
+/// error.
 pub(super) fn bind(path: &Path, kind: SocketType) -> io::Result<(OwnedFd, Bound)> {
-    if let Some(directory) = path.parent() {
-        fs::create_dir_all(directory)?;
-    }
+    let directory = directory::prepare(path.parent().unwrap_or(Path::new("")))?;
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let path = &directory.join(name);
     let address = SocketAddrUnix::new(path)?;
     let socket = socket(kind)?;
+    // The path gets the socket's mode (`unix_bind_bsd` in the kernel's net/unix/af_unix.c).
+    rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
     match rustix::net::bind(&socket, &address) {
         Err(Errno::ADDRINUSE) if is_left_behind(path, &address, kind)? => {
             fs::remove_file(path)?;

@@ -22,11 +22,13 @@ impl Listener {
     /// Peers that have connected and wait to be accepted; more are refused.
     const BACKLOG: i32 = 128;
 
-    /// Listens at a path, whose directory is made if need be. Who may write to the path may
-    /// connect: with the usual umask its owner alone.
+    /// Listens at a path. Its directory is made if need be, for this user alone. Who may write to
+    /// the path may connect: this user, and root, unless its mode is changed.
     ///
     /// # Errors
-    /// The path is in use or no socket, is too long (108 bytes), or may not be made.
+    /// The path is in use or no socket, is too long (108 bytes), or may not be made; or another
+    /// user could replace the socket, because its directory or one above is theirs, writable
+    /// without being sticky, or a symbolic link.
     pub fn bind(path: impl AsRef<Path>) -> io::Result<Self> {
         let (socket, bound) = path::bind(path.as_ref(), SocketType::SEQPACKET)?;
         rustix::net::listen(&socket, Self::BACKLOG)?;

@@ -48,7 +48,7 @@ pub fn spin(limit: Duration, mut ready: impl FnMut() -> bool) -> bool {
 /// nothing any more, where packets are rare, where they come at odd times, and where the peer
 /// shares this processor and cannot send while it is looked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Patience {
+pub struct AdaptiveSpin {
     limit: Duration,
     credit: u32,
     /// Short waits from one failed try to the next.
@@ -57,7 +57,7 @@ pub struct Patience {
     left: u32,
 }
 
-impl Patience {
+impl AdaptiveSpin {
     const MOST_CREDIT: u32 = 16;
     const FAILURE: u32 = 4;
     const LONGEST_PAUSE: u32 = 1024;

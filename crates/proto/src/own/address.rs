@@ -2,7 +2,7 @@
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
-use crate::error::{Defect, Flaw};
+use crate::error::{DecodeErrorKind, ErrorAt};
 use crate::fixed::{Fixed, FixedMut};
 
 pub(super) const BYTES: usize = 28;
@@ -21,7 +21,7 @@ pub(super) fn encode(address: SocketAddr) -> [u8; BYTES] {
 }
 
 /// Flaws are told from the address's beginning.
-pub(super) fn decode(bytes: &[u8; BYTES]) -> Result<SocketAddr, Flaw> {
+pub(super) fn decode(bytes: &[u8; BYTES]) -> Result<SocketAddr, ErrorAt> {
     let fixed = Fixed(bytes);
     let port = fixed.u16::<2>();
     let address = match fixed.u8::<0>() {
@@ -35,12 +35,12 @@ pub(super) fn decode(bytes: &[u8; BYTES]) -> Result<SocketAddr, Flaw> {
             fixed.u32::<4>(),
             fixed.u32::<8>(),
         )),
-        _ => return Err(Defect::Value.at(0)),
+        _ => return Err(DecodeErrorKind::Value.at(0)),
     };
     // Of two encodings of one address only the one that is written is read.
     if encode(address) == *bytes {
         Ok(address)
     } else {
-        Err(Defect::Value.at(1))
+        Err(DecodeErrorKind::Value.at(1))
     }
 }

@@ -7,7 +7,7 @@ use super::{
     MAX_MESSAGE, MAX_NAME, RATE, REFUSED_TO_DATAPATH, REFUSED_TO_PLANE, REPORTED, RESUMED, SWITCH,
     TYPE_AT, UNINSTALL, VERSION, WELCOME, WITHDRAW, address, present,
 };
-use crate::error::{Defect, Flaw};
+use crate::error::{DecodeErrorKind, ErrorAt};
 use crate::fixed::Fixed;
 use crate::{
     Fields, FlowId, FlowInfo, Hello, Refusal, RefusalReason, ToDatapath, ToPlane, Updates, Welcome,
@@ -15,37 +15,37 @@ use crate::{
 
 /// The first message of a packet, by its length, and what follows it.
 #[inline]
-pub(crate) fn frame(packet: &[u8]) -> Result<(&[u8], &[u8]), Flaw> {
+pub(crate) fn frame(packet: &[u8]) -> Result<(&[u8], &[u8]), ErrorAt> {
     let header = packet.first_chunk::<HEADER>().map(Fixed);
-    let header = header.ok_or(Defect::Truncated.at(packet.len()))?;
+    let header = header.ok_or(DecodeErrorKind::Truncated.at(packet.len()))?;
     if header.array::<0, 2>() != MAGIC {
-        return Err(Defect::Magic.at(0));
+        return Err(DecodeErrorKind::Magic.at(0));
     }
     let length = usize::try_from(header.u32::<4>()).unwrap_or(usize::MAX);
     if length < HEADER {
-        return Err(Defect::Length.at(4));
+        return Err(DecodeErrorKind::Length.at(4));
     }
     if length > MAX_MESSAGE {
-        return Err(Defect::TooLong.at(4));
+        return Err(DecodeErrorKind::TooLong.at(4));
     }
     let split = packet.split_at_checked(length);
-    split.ok_or(Defect::Truncated.at(packet.len()))
+    split.ok_or(DecodeErrorKind::Truncated.at(packet.len()))
 }
 
 /// The part of fixed length, and the rest.
 #[inline]
-fn fixed<const N: usize>(message: &[u8]) -> Result<(Fixed<'_, N>, &[u8]), Flaw> {
+fn fixed<const N: usize>(message: &[u8]) -> Result<(Fixed<'_, N>, &[u8]), ErrorAt> {
     let split = message.split_first_chunk::<N>();
-    let (fixed, rest) = split.ok_or(Defect::Length.at(4))?;
+    let (fixed, rest) = split.ok_or(DecodeErrorKind::Length.at(4))?;
     Ok((Fixed(fixed), rest))
 }
 
 /// A message that is its part of fixed length.
 #[inline]
-fn whole<const N: usize>(message: &[u8]) -> Result<Fixed<'_, N>, Flaw> {
+fn whole<const N: usize>(message: &[u8]) -> Result<Fixed<'_, N>, ErrorAt> {
     match fixed(message)? {
         (fixed, []) => Ok(fixed),
-        _ => Err(Defect::Length.at(4)),
+        _ => Err(DecodeErrorKind::Length.at(4)),
     }
 }
 
@@ -57,31 +57,31 @@ fn flow<const N: usize, const SLOT: usize, const GENERATION: usize>(from: Fixed<
     }
 }
 
-fn name(bytes: &[u8], at: usize) -> Result<&str, Flaw> {
+fn name(bytes: &[u8], at: usize) -> Result<&str, ErrorAt> {
     if bytes.len() > MAX_NAME {
-        return Err(Defect::Text.at(at));
+        return Err(DecodeErrorKind::Text.at(at));
     }
-    core::str::from_utf8(bytes).map_err(|e| Defect::Text.at(at + e.valid_up_to()))
+    core::str::from_utf8(bytes).map_err(|e| DecodeErrorKind::Text.at(at + e.valid_up_to()))
 }
 
 #[inline]
-fn known_version(message: &[u8]) -> Result<u8, Flaw> {
+fn known_version(message: &[u8]) -> Result<u8, ErrorAt> {
     let header = whole_header(message)?;
     if header.u8::<2>() == VERSION {
         Ok(header.u8::<TYPE_AT>())
     } else {
-        Err(Defect::Version.at(2))
+        Err(DecodeErrorKind::Version.at(2))
     }
 }
 
 #[inline]
-fn whole_header(message: &[u8]) -> Result<Fixed<'_, HEADER>, Flaw> {
+fn whole_header(message: &[u8]) -> Result<Fixed<'_, HEADER>, ErrorAt> {
     fixed(message).map(|(header, _)| header)
 }
 
 /// One whole message of a datapath's.
 #[inline(always)]
-pub(crate) fn decode_to_plane(message: &[u8]) -> Result<ToPlane<'_>, Flaw> {
+pub(crate) fn decode_to_plane(message: &[u8]) -> Result<ToPlane<'_>, ErrorAt> {
     match known_version(message)? {
         REPORTED => reported(message),
         HELLO => hello(message),
@@ -107,13 +107,13 @@ pub(crate) fn decode_to_plane(message: &[u8]) -> Result<ToPlane<'_>, Flaw> {
             Ok(ToPlane::Closed { flow })
         }
         REFUSED_TO_PLANE => refused(message).map(ToPlane::Refused),
-        _ => Err(Defect::Type.at(TYPE_AT)),
+        _ => Err(DecodeErrorKind::Type.at(TYPE_AT)),
     }
 }
 
 /// One whole message of a plane's.
 #[inline(always)]
-pub(crate) fn decode_to_datapath(message: &[u8]) -> Result<ToDatapath<'_>, Flaw> {
+pub(crate) fn decode_to_datapath(message: &[u8]) -> Result<ToDatapath<'_>, ErrorAt> {
     match known_version(message)? {
         COMMAND => command(message),
         WELCOME => {
@@ -133,27 +133,27 @@ pub(crate) fn decode_to_datapath(message: &[u8]) -> Result<ToDatapath<'_>, Flaw>
             Ok(ToDatapath::Uninstall { program })
         }
         REFUSED_TO_DATAPATH => refused(message).map(ToDatapath::Refused),
-        _ => Err(Defect::Type.at(TYPE_AT)),
+        _ => Err(DecodeErrorKind::Type.at(TYPE_AT)),
     }
 }
 
 #[inline]
-fn program(number: u32) -> Result<u32, Flaw> {
+fn program(number: u32) -> Result<u32, ErrorAt> {
     match number {
-        0 => Err(Defect::Value.at(8)),
+        0 => Err(DecodeErrorKind::Value.at(8)),
         _ => Ok(number),
     }
 }
 
 #[inline(always)]
-fn reported(message: &[u8]) -> Result<ToPlane<'_>, Flaw> {
+fn reported(message: &[u8]) -> Result<ToPlane<'_>, ErrorAt> {
     let (fixed, rest) = fixed::<48>(message)?;
     let (words, []) = rest.as_chunks::<8>() else {
-        return Err(Defect::Length.at(4));
+        return Err(DecodeErrorKind::Length.at(4));
     };
     let flags = fixed.u32::<20>();
     if flags & !HAS_TIME != 0 {
-        return Err(Defect::Value.at(20));
+        return Err(DecodeErrorKind::Value.at(20));
     }
     Ok(ToPlane::Reported {
         flow: flow::<_, 8, 12>(fixed),
@@ -166,17 +166,17 @@ fn reported(message: &[u8]) -> Result<ToPlane<'_>, Flaw> {
 }
 
 #[inline(always)]
-fn command(message: &[u8]) -> Result<ToDatapath<'_>, Flaw> {
+fn command(message: &[u8]) -> Result<ToDatapath<'_>, ErrorAt> {
     let (fixed, rest) = fixed::<40>(message)?;
     let (entries, []) = rest.as_chunks::<10>() else {
-        return Err(Defect::Length.at(4));
+        return Err(DecodeErrorKind::Length.at(4));
     };
     if entries.len() != usize::from(fixed.u16::<18>()) {
-        return Err(Defect::Length.at(18));
+        return Err(DecodeErrorKind::Length.at(18));
     }
     let flags = fixed.u16::<16>();
     if flags & !(SWITCH | CWND | RATE | WITHDRAW) != 0 {
-        return Err(Defect::Value.at(16));
+        return Err(DecodeErrorKind::Value.at(16));
     }
     Ok(ToDatapath::Command {
         flow: flow::<_, 8, 12>(fixed),
@@ -189,11 +189,11 @@ fn command(message: &[u8]) -> Result<ToDatapath<'_>, Flaw> {
 }
 
 #[inline(never)]
-fn hello(message: &[u8]) -> Result<ToPlane<'_>, Flaw> {
+fn hello(message: &[u8]) -> Result<ToPlane<'_>, ErrorAt> {
     let (fixed, rest) = fixed::<24>(message)?;
     let bits = fixed.u32::<16>();
     if bits & !SignalSet::ALL.bits() != 0 {
-        return Err(Defect::Value.at(16));
+        return Err(DecodeErrorKind::Value.at(16));
     }
     let signals = Signal::ALL.into_iter();
     Ok(ToPlane::Hello(Hello {
@@ -206,12 +206,12 @@ fn hello(message: &[u8]) -> Result<ToPlane<'_>, Flaw> {
 
 /// The contents of Created and of Resumed.
 #[inline(never)]
-fn started(message: &[u8]) -> Result<(FlowId, &str, FlowInfo), Flaw> {
+fn started(message: &[u8]) -> Result<(FlowId, &str, FlowInfo), ErrorAt> {
     let (fixed, rest) = fixed::<104>(message)?;
     let address_at = |bytes, at| {
-        address::decode(bytes).map_err(|flaw| Flaw {
-            at: at + flaw.at,
-            ..flaw
+        address::decode(bytes).map_err(|error| ErrorAt {
+            at: at + error.at,
+            ..error
         })
     };
     let info = FlowInfo {
@@ -227,17 +227,17 @@ fn started(message: &[u8]) -> Result<(FlowId, &str, FlowInfo), Flaw> {
 }
 
 #[inline(never)]
-fn refused(message: &[u8]) -> Result<Refusal, Flaw> {
+fn refused(message: &[u8]) -> Result<Refusal, ErrorAt> {
     let fixed = whole::<24>(message)?;
     let reason = RefusalReason::from_code(fixed.u8::<9>());
     let flags = fixed.u16::<10>();
     if flags & !HAS_FLOW != 0 {
-        return Err(Defect::Value.at(10));
+        return Err(DecodeErrorKind::Value.at(10));
     }
     let has_flow = present(flags, HAS_FLOW, fixed.u64::<16>(), 16)?.is_some();
     Ok(Refusal {
         message: fixed.u8::<8>(),
-        reason: reason.ok_or(Defect::Value.at(9))?,
+        reason: reason.ok_or(DecodeErrorKind::Value.at(9))?,
         flow: has_flow.then(|| flow::<_, 16, 20>(fixed)),
         program: fixed.u32::<12>(),
     })

@@ -8,16 +8,16 @@ use super::{
     TYPE_AT, UNINSTALL, VERSION, WELCOME, WITHDRAW, address,
 };
 use crate::fixed::FixedMut;
-use crate::{Fields, FlowId, FlowInfo, Inexpressible, Refusal, ToDatapath, ToPlane, Updates};
+use crate::{EncodeError, Fields, FlowId, FlowInfo, Refusal, ToDatapath, ToPlane, Updates};
 
 /// A message's part of fixed length, with the header of a message that has `rest` more bytes.
 #[inline]
-fn fixed<const N: usize>(kind: u8, rest: usize) -> Result<FixedMut<N>, Inexpressible> {
+fn fixed<const N: usize>(kind: u8, rest: usize) -> Result<FixedMut<N>, EncodeError> {
     let length = N.saturating_add(rest);
     if length > MAX_MESSAGE {
-        return Err(Inexpressible::TooLong);
+        return Err(EncodeError::TooLong);
     }
-    let length = u32::try_from(length).map_err(|_| Inexpressible::TooLong)?;
+    let length = u32::try_from(length).map_err(|_| EncodeError::TooLong)?;
     Ok(FixedMut::new()
         .array::<0, 2>(MAGIC)
         .u8::<2>(VERSION)
@@ -35,16 +35,16 @@ const fn flow<const N: usize, const SLOT: usize, const GENERATION: usize>(
         .u32::<GENERATION>(flow.generation)
 }
 
-fn named(name: &str) -> Result<&[u8], Inexpressible> {
+fn named(name: &str) -> Result<&[u8], EncodeError> {
     if name.len() > MAX_NAME {
-        return Err(Inexpressible::Name);
+        return Err(EncodeError::Name);
     }
     Ok(name.as_bytes())
 }
 
-const fn numbered(program: u32) -> Result<u32, Inexpressible> {
+const fn numbered(program: u32) -> Result<u32, EncodeError> {
     match program {
-        0 => Err(Inexpressible::Program),
+        0 => Err(EncodeError::Program),
         _ => Ok(program),
     }
 }
@@ -54,7 +54,7 @@ const fn numbered(program: u32) -> Result<u32, Inexpressible> {
 pub(crate) fn encode_to_plane(
     message: &ToPlane<'_>,
     packet: &mut Vec<u8>,
-) -> Result<(), Inexpressible> {
+) -> Result<(), EncodeError> {
     match *message {
         ToPlane::Reported {
             flow: id,
@@ -112,7 +112,7 @@ pub(crate) fn encode_to_plane(
 pub(crate) fn encode_to_datapath(
     message: &ToDatapath<'_>,
     packet: &mut Vec<u8>,
-) -> Result<(), Inexpressible> {
+) -> Result<(), EncodeError> {
     match *message {
         ToDatapath::Command {
             flow: id,
@@ -133,7 +133,7 @@ pub(crate) fn encode_to_datapath(
             let fixed = fixed::<40>(COMMAND, count.saturating_mul(10))?;
             let fixed = flow::<_, 8, 12>(fixed, id)
                 .u16::<16>(flags.sum())
-                .u16::<18>(u16::try_from(count).map_err(|_| Inexpressible::TooLong)?)
+                .u16::<18>(u16::try_from(count).map_err(|_| EncodeError::TooLong)?)
                 .u32::<20>(switch.unwrap_or_default())
                 .u64::<24>(cwnd.unwrap_or_default())
                 .u64::<32>(rate.unwrap_or_default());
@@ -186,7 +186,7 @@ fn started(
     algorithm: &str,
     info: &FlowInfo,
     packet: &mut Vec<u8>,
-) -> Result<(), Inexpressible> {
+) -> Result<(), EncodeError> {
     let algorithm = named(algorithm)?;
     let fixed = fixed::<104>(kind, algorithm.len())?;
     let fixed = flow::<_, 8, 12>(fixed, id)
@@ -202,7 +202,7 @@ fn started(
     Ok(())
 }
 
-fn refused(kind: u8, refusal: &Refusal) -> Result<[u8; 24], Inexpressible> {
+fn refused(kind: u8, refusal: &Refusal) -> Result<[u8; 24], EncodeError> {
     let fixed = fixed::<24>(kind, 0)?
         .u8::<8>(refusal.message)
         .u8::<9>(refusal.reason.code())

@@ -48,7 +48,7 @@ mod address;
 mod decode;
 mod encode;
 
-use crate::error::{Defect, Flaw};
+use crate::error::{DecodeErrorKind, ErrorAt};
 use crate::{ToDatapath, ToPlane};
 
 pub(crate) use decode::{decode_to_datapath, decode_to_plane, frame};
@@ -72,7 +72,8 @@ pub(crate) const TYPE_AT: usize = 3;
 
 const HEADER: usize = 8;
 
-const HELLO: u8 = 0x01;
+/// The type of a Hello: what is refused of a plane that takes no more datapaths.
+pub const HELLO: u8 = 0x01;
 const CREATED: u8 = 0x02;
 const RESUMED: u8 = 0x03;
 const REPORTED: u8 = 0x04;
@@ -128,7 +129,7 @@ const RATE: u16 = 4;
 const WITHDRAW: u16 = 8;
 
 /// `value` where `flag` is among `flags`; where it is not, the value must be zero.
-fn present<F, T>(flags: F, flag: F, value: T, at: usize) -> Result<Option<T>, Flaw>
+fn present<F, T>(flags: F, flag: F, value: T, at: usize) -> Result<Option<T>, ErrorAt>
 where
     F: core::ops::BitAnd<Output = F> + Default + PartialEq + Copy,
     T: Default + PartialEq,
@@ -138,6 +139,6 @@ where
     } else if value == T::default() {
         Ok(None)
     } else {
-        Err(Defect::Value.at(at))
+        Err(DecodeErrorKind::Value.at(at))
     }
 }

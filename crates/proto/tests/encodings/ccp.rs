@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use fairwater_lang::SignalSet;
 use fairwater_proto::ccp::{flow_of, sid_of};
 use fairwater_proto::{
-    Defect, Dialect, FlowId, FlowInfo, Hello, ToDatapath, ToPlane, Update, Updates,
+    DecodeErrorKind, Dialect, FlowId, FlowInfo, Hello, ToDatapath, ToPlane, Update, Updates,
 };
 use proptest::prelude::*;
 
@@ -176,7 +176,7 @@ fn only_controls_cwnd_and_rate_are_set() {
                 Ok(_) => assert!(allowed, "{kind} {register}"),
                 Err(malformed) => {
                     assert!(!allowed, "{kind} {register}");
-                    assert_eq!(malformed.defect, Defect::Register);
+                    assert_eq!(malformed.kind, DecodeErrorKind::Register);
                     assert_eq!((malformed.offset, malformed.message), (12 + 13, 3));
                 }
             }

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod ccp;
-mod damage;
+mod corruption;
 mod golden;
 mod messages;
 mod round_trip;

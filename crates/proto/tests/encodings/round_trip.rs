@@ -1,6 +1,6 @@
 //! What is written is read.
 
-use fairwater_proto::{Dialect, Inexpressible, ToDatapath, ToPlane};
+use fairwater_proto::{Dialect, EncodeError, ToDatapath, ToPlane};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -47,8 +47,8 @@ proptest! {
                 Err(why) => {
                     prop_assert_eq!(packet.len(), before);
                     let expected = match message {
-                        ToPlane::Refused(_) => Inexpressible::Message,
-                        ToPlane::Reported { .. } => Inexpressible::EmptyReport,
+                        ToPlane::Refused(_) => EncodeError::Message,
+                        ToPlane::Reported { .. } => EncodeError::EmptyReport,
                         _ => return Err(TestCaseError::fail(format!("{message:?}: {why}"))),
                     };
                     prop_assert_eq!(why, expected);
@@ -72,11 +72,11 @@ proptest! {
                 prop_assert!(packet.is_empty());
                 match sent {
                     ToDatapath::Command { withdraw: false, updates, .. } => {
-                        prop_assert_eq!(why, Inexpressible::Register);
+                        prop_assert_eq!(why, EncodeError::Register);
                         prop_assert!(updates.iter().any(|u| u.variable >= 110));
                     }
                     ToDatapath::Install { .. } => prop_assert!(false, "{}", why),
-                    _ => prop_assert_eq!(why, Inexpressible::Message),
+                    _ => prop_assert_eq!(why, EncodeError::Message),
                 }
             }
         }
@@ -107,33 +107,33 @@ fn what_is_too_long_is_not_written() {
     let install = |body| ToDatapath::Install { program: 1, body };
     assert_eq!(
         refused(Dialect::Own, &install(body)),
-        Some(Inexpressible::TooLong)
+        Some(EncodeError::TooLong)
     );
     assert_eq!(
         refused(Dialect::Own, &ToDatapath::Uninstall { program: 0 }),
-        Some(Inexpressible::Program)
+        Some(EncodeError::Program)
     );
     for body in [&[][..], &[1; 8], &[0; 9], &[255; 24]] {
         assert_eq!(
             refused(Dialect::Ccp, &install(body)),
-            Some(Inexpressible::Program)
+            Some(EncodeError::Program)
         );
     }
     let mut body = vec![0; 8 + 16 * 2048];
     body[4..6].copy_from_slice(&2048u16.to_le_bytes());
     assert_eq!(
         refused(Dialect::Ccp, &install(&body)),
-        Some(Inexpressible::TooLong)
+        Some(EncodeError::TooLong)
     );
     let refused = |dialect: Dialect, message: &ToPlane<'_>| {
         dialect
             .encode_to_plane(message, &mut Vec::new())
             .unwrap_err()
     };
-    assert_eq!(refused(Dialect::Own, &hello), Inexpressible::Name);
+    assert_eq!(refused(Dialect::Own, &hello), EncodeError::Name);
     assert_eq!(
         refused(Dialect::Ccp, &ToPlane::Closed { flow }),
-        Inexpressible::Slot
+        EncodeError::Slot
     );
     let mut packet = Vec::new();
     Dialect::Own

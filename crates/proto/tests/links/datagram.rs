@@ -2,14 +2,14 @@
 
 use std::os::unix::net::UnixDatagram;
 
-use fairwater_proto::link::datagram::{Address, Agent, Batch, Datapath};
+use fairwater_proto::link::datagram::{Address, Batch, Datapath, PlaneSocket, Presence};
 use fairwater_proto::link::{Link, LinkError, MAX_PACKET, Poller};
 use tempfile::tempdir;
 
 use crate::support::{LONG, packet, wait_for};
 
 /// The packets of a batch, and whether each sender can be answered.
-fn received(agent: &mut Agent, batch: &mut Batch) -> Vec<(Option<Address>, Option<Vec<u8>>)> {
+fn received(agent: &mut PlaneSocket, batch: &mut Batch) -> Vec<(Option<Address>, Option<Vec<u8>>)> {
     let batch = agent.receive(batch).unwrap();
     assert_eq!(batch.is_empty(), batch.iter().len() == 0);
     batch
@@ -22,7 +22,7 @@ fn received(agent: &mut Agent, batch: &mut Batch) -> Vec<(Option<Address>, Optio
 fn an_agent_hears_many_and_answers_each() {
     let directory = tempdir().unwrap();
     let path = directory.path().join("ccp/agent");
-    let mut agent = Agent::bind(&path).unwrap();
+    let mut agent = PlaneSocket::bind(&path).unwrap();
     assert_eq!(agent.path(), path);
     let mut batch = Batch::new(8, MAX_PACKET);
     assert_eq!(received(&mut agent, &mut batch), []);
@@ -59,7 +59,7 @@ fn an_agent_hears_many_and_answers_each() {
 fn a_burst_comes_in_batches_and_goes_until_the_queue_is_full() {
     let directory = tempdir().unwrap();
     let path = directory.path().join("agent");
-    let mut agent = Agent::bind(&path).unwrap();
+    let mut agent = PlaneSocket::bind(&path).unwrap();
     let own = directory.path().join("dp");
     let mut datapath = Datapath::bind(&own, &path).unwrap();
     let mut sent = 0;
@@ -90,32 +90,25 @@ fn a_burst_comes_in_batches_and_goes_until_the_queue_is_full() {
     let packets: Vec<_> = (0..64).map(|i| packet(i, 16)).collect();
     let mut sent = 0;
     let full = loop {
-        let rest = packets[sent % 64..].iter().map(Vec::as_slice);
-        match peer.send_many(rest) {
-            Ok(count) => {
-                assert!(count > 0);
-                sent += count;
-            }
+        match peer.send(&packets[sent % 64]) {
+            Ok(()) => sent += 1,
             Err(why) => break why,
         }
     };
     assert_eq!(full, LinkError::WouldBlock);
-    assert_eq!(peer.send(b"one more"), Err(LinkError::WouldBlock));
     for i in 0..sent {
         let mut buffer = [0; 64];
         let length = datapath.receive(&mut buffer).unwrap();
         assert_eq!(buffer[..length], packets[i % 64]);
     }
     let long = vec![0; MAX_PACKET + 1];
-    assert_eq!(peer.send_many([&long[..]]), Err(LinkError::TooLong));
-    assert_eq!(peer.send_many([b"x", &long[..]]), Ok(1));
-    assert_eq!(peer.send_many([]), Ok(0));
+    assert_eq!(peer.send(&long), Err(LinkError::TooLong));
 }
 
 #[test]
 fn one_who_does_not_read_delays_no_other() {
     let directory = tempdir().unwrap();
-    let agent = Agent::bind(directory.path().join("agent")).unwrap();
+    let agent = PlaneSocket::bind(directory.path().join("agent")).unwrap();
     let own = |name: &str| directory.path().join(name);
     let peer = |name: &str| agent.peer(&Address::new(own(name)).unwrap()).unwrap();
     let _deaf = Datapath::bind(own("deaf"), agent.path()).unwrap();
@@ -139,10 +132,87 @@ fn one_who_does_not_read_delays_no_other() {
     }
 }
 
+/// The kernel charges all of them to the plane's one socket.
+#[test]
+fn connected_datapaths_that_do_not_read_delay_no_connected_datapath_that_does() {
+    let directory = tempdir().unwrap();
+    let plane = PlaneSocket::bind(directory.path().join("plane")).unwrap();
+    let connect = |name: &str| {
+        let path = directory.path().join(name);
+        let socket = UnixDatagram::bind(&path).unwrap();
+        socket.connect(plane.path()).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        (socket, plane.peer(&Address::new(path).unwrap()).unwrap())
+    };
+    let mut stuck: Vec<_> = (0..20).map(|i| connect(&format!("stuck{i}"))).collect();
+    let (reader, mut to_reader) = connect("reader");
+    for round in 0..2_000 {
+        for (_, peer) in &mut stuck {
+            let _ = peer.send(&packet(round, 40));
+        }
+        let expected = packet(round, 40 + round);
+        assert_eq!(to_reader.send(&expected), Ok(()), "round {round}");
+        let mut buffer = [0; 4096];
+        let length = reader.recv(&mut buffer).unwrap();
+        assert_eq!(buffer[..length], expected);
+    }
+    // Who reads again is sent to again, from where it stopped.
+    let (socket, peer) = &mut stuck[7];
+    assert_eq!(peer.send(b"more"), Err(LinkError::WouldBlock));
+    let unread = std::iter::from_fn(|| socket.recv(&mut [0; 64]).ok()).count();
+    assert!((1..100).contains(&unread), "{unread}");
+    assert_eq!(peer.send(b"more"), Ok(()));
+}
+
+/// A window that is read as a whole, and never packet by packet.
+#[test]
+fn a_connected_datapath_that_reads_in_bursts_is_sent_every_packet_in_order() {
+    let directory = tempdir().unwrap();
+    let plane = PlaneSocket::bind(directory.path().join("plane")).unwrap();
+    let own = directory.path().join("own");
+    let socket = UnixDatagram::bind(&own).unwrap();
+    socket.connect(plane.path()).unwrap();
+    socket.set_nonblocking(true).unwrap();
+    let mut peer = plane.peer(&Address::new(own).unwrap()).unwrap();
+    let (mut sent, mut read) = (0, 0);
+    while sent < 3_000 {
+        let packet = |index: usize| packet(index, 16 + index % 5_000);
+        while sent < 3_000 && peer.send(&packet(sent)).is_ok() {
+            sent += 1;
+        }
+        assert!(read < sent, "stuck at {sent}");
+        let mut buffer = [0; 8192];
+        while let Ok(length) = socket.recv(&mut buffer) {
+            assert_eq!(buffer[..length], packet(read));
+            read += 1;
+        }
+        assert_eq!(read, sent);
+    }
+}
+
+#[test]
+fn a_closed_socket_is_told_from_one_that_is_there() {
+    let directory = tempdir().unwrap();
+    let plane = PlaneSocket::bind(directory.path().join("plane")).unwrap();
+    for connects in [false, true] {
+        let own = directory.path().join(format!("own{connects}"));
+        let socket = UnixDatagram::bind(&own).unwrap();
+        if connects {
+            socket.connect(plane.path()).unwrap();
+        }
+        let peer = plane.peer(&Address::new(&own).unwrap()).unwrap();
+        assert_eq!(peer.presence().unwrap(), Presence::Present);
+        drop(socket);
+        assert_eq!(peer.presence().unwrap(), Presence::Closed);
+        std::fs::remove_file(&own).unwrap();
+        assert_eq!(peer.presence().unwrap(), Presence::Unlinked);
+    }
+}
+
 #[test]
 fn odd_senders_are_told_apart() {
     let directory = tempdir().unwrap();
-    let mut agent = Agent::bind(directory.path().join("agent")).unwrap();
+    let mut agent = PlaneSocket::bind(directory.path().join("agent")).unwrap();
     let mut poller = Poller::new().unwrap();
     poller.add(&agent, 3).unwrap();
     let unnamed = UnixDatagram::unbound().unwrap();
@@ -168,7 +238,7 @@ fn each_finds_the_other_after_a_restart() {
     let mut datapath = Datapath::bind(&own, &path).unwrap();
     assert_eq!(datapath.send(b"there?"), Err(LinkError::Gone));
     for _ in 0..2 {
-        let mut agent = Agent::bind(&path).unwrap();
+        let mut agent = PlaneSocket::bind(&path).unwrap();
         datapath.send(b"there?").unwrap();
         let packets = received(&mut agent, &mut Batch::new(8, 64));
         assert_eq!(packets, [(Some(address.clone()), Some(b"there?".to_vec()))]);
@@ -194,8 +264,8 @@ fn a_path_left_behind_is_replaced_and_one_in_use_is_not() {
     let path = directory.path().join("agent");
     drop(UnixDatagram::bind(&path).unwrap());
     assert!(path.exists());
-    let agent = Agent::bind(&path).unwrap();
-    let in_use = Agent::bind(&path).unwrap_err();
+    let agent = PlaneSocket::bind(&path).unwrap();
+    let in_use = PlaneSocket::bind(&path).unwrap_err();
     assert_eq!(in_use.kind(), std::io::ErrorKind::AddrInUse);
     UnixDatagram::unbound()
         .unwrap()

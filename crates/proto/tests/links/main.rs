@@ -2,8 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod adaptive_spin;
 mod datagram;
-mod patience;
+mod places;
 mod ring;
 mod seqpacket;
 mod support;

@@ -25,12 +25,12 @@ An algorithm is a class; each of its instances is one flow:
 `python -m fairwater`.
 """
 
-from fairwater import plot
+from fairwater import _fork, plot  # noqa: F401 (it registers what is done at a fork)
 from fairwater._algorithm import INFINITY, MAX_RATE, Algorithm
 from fairwater._attach import attach
 from fairwater._fairwater import Control, FlowInfo, Report, __version__
 from fairwater._parameters import AlgorithmError, Range
-from fairwater._simulate import Notice, Results, simulate
+from fairwater._simulate import FallbackWarning, Notice, Results, simulate
 from fairwater._speed import Speed, speed
 from fairwater._sweep import sweep
 
@@ -40,6 +40,7 @@ __all__ = [
     "Algorithm",
     "AlgorithmError",
     "Control",
+    "FallbackWarning",
     "FlowInfo",
     "Notice",
     "Range",

@@ -19,14 +19,17 @@ __all__ = [
     "GymFleet",
     "Report",
     "ResultsFolder",
-    "Steering",
+    "PolicyAdapter",
     "__version__",
     "command",
+    "on_fork_in_child",
     "simulate",
     "time_reports",
 ]
 
 __version__: str
+
+def on_fork_in_child() -> bool: ...
 
 @disjoint_base
 class Report:
@@ -151,8 +154,11 @@ def simulate(
     seed: int | None,
     jobs: int | None,
     progress: Callable[[float], object] | None,
-) -> tuple[dict[str, dict[str, Any]], list[tuple[int, str]]]:
-    """Simulate each point of a scenario's grid: the columns of each table, and notices."""
+) -> tuple[dict[str, dict[str, Any]], list[tuple[int, str]], list[str]]:
+    """Simulate each point of a scenario's grid: the columns of each table, notices, and failures.
+
+    A failure is a sentence about a flow that ran without its algorithm.
+    """
 
 @final
 class Grid:
@@ -193,8 +199,8 @@ class ResultsFolder:
         """The points that are still to be run."""
     def keep(self, found: str) -> None:
         """Keep what `Grid.simulate` found."""
-    def finish(self, title: str) -> None:
-        """Write the tables, the lines and the report page of all points."""
+    def finish(self, title: str) -> list[str]:
+        """Write the tables, the lines and the report page of all points; returns failures."""
 
 GYM_PROGRAM: str
 GYM_FEATURES: list[tuple[str, float, float, str]]
@@ -232,14 +238,14 @@ class GymFleet:
     def info(self, rows: npt.NDArray[np.float64]) -> None: ...
 
 @final
-class Steering:
+class PolicyAdapter:
     """A flow as a policy of `fairwater.gym` sees it and steers it."""
 
-    def __new__(cls, mss: int) -> Steering:
+    def __new__(cls, mss: int) -> PolicyAdapter:
         """For a flow that begins, with segments of `mss` bytes of payload."""
     def observe(self, report: Any) -> npt.NDArray[np.float32]:
         """Take a report of `fairwater.gym.PROGRAM`, and return what a policy observes."""
-    def steer(self, action: float) -> int:
+    def apply(self, action: float) -> int:
         """Take an action, -1 to 1; returns the cwnd to set, bytes."""
 
 def time_reports(

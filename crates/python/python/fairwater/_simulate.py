@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,21 @@ from fairwater import _fairwater
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
+
+
+class FallbackWarning(UserWarning):
+    """A flow ran without its algorithm, which failed: its results are not the algorithm's.
+
+    For what share of the time, and why, is in the columns `fallback_share` and `fallback_reason`
+    of `Results.flows`.
+    """
+
+
+def warn_of_fallbacks(failures: list[str], stacklevel: int) -> None:
+    """Warn of flows that ran without their algorithm."""
+    if failures:
+        more = f" (and {len(failures) - 1} more flows)" if len(failures) > 1 else ""
+        warnings.warn(failures[0] + more, FallbackWarning, stacklevel=stacklevel)
 
 
 @dataclass(frozen=True)
@@ -68,6 +84,11 @@ class Results:
         """A row for each sample of each direction of a link; empty as `flow_series` is."""
         return self.table("edge_series")
 
+    @property
+    def completions(self) -> pd.DataFrame:
+        """A row for each request that was done; empty for a grid that does not keep them."""
+        return self.table("completions")
+
     def table(self, name: str) -> pd.DataFrame:
         """A table by its name, as a new DataFrame."""
         import pandas as pd
@@ -96,7 +117,15 @@ class Results:
         return f"<results: {', '.join(self._tables)}>"
 
 
-_TABLES = ("groups", "flows", "edges", "requests", "flow_series", "edge_series")
+_TABLES = (
+    "groups",
+    "flows",
+    "edges",
+    "requests",
+    "flow_series",
+    "edge_series",
+    "completions",
+)
 
 
 def simulate(
@@ -119,7 +148,8 @@ def simulate(
     `jobs` runs of a grid go at once: one for each core, or one alone when an algorithm is in
     Python. `progress` is called now and then with the share that is done, 0 to 1. A scenario that
     is wrong raises `ValueError` with everything that is wrong; Ctrl-C raises `KeyboardInterrupt`,
-    and interrupts an algorithm that blocks unless there are several jobs.
+    and interrupts an algorithm that blocks unless there are several jobs. An algorithm that raises
+    loses its flow to the fallback: `FallbackWarning`.
     """
     text = os.fspath(scenario)
     if "\n" in text:
@@ -127,7 +157,7 @@ def simulate(
     else:
         path = Path(text)
         name, source, folder = text, path.read_text(encoding="utf-8"), path.parent
-    tables, notices = _fairwater.simulate(
+    tables, notices, failures = _fairwater.simulate(
         name,
         source,
         folder,
@@ -137,4 +167,5 @@ def simulate(
         jobs,
         progress,
     )
+    warn_of_fallbacks(failures, stacklevel=3)
     return Results(tables, [Notice(*notice) for notice in notices])

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fairwater._clusters import cluster
 from fairwater._fairwater import Grid, ResultsFolder
+from fairwater._simulate import warn_of_fallbacks
 
 __all__ = ["sweep"]
 
@@ -65,7 +66,7 @@ def sweep(
         done += 1
         if progress is not None:
             progress(done, len(grid))
-    results.finish(file.stem)
+    warn_of_fallbacks(results.finish(file.stem), stacklevel=3)
     return folder
 
 

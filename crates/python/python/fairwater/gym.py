@@ -13,17 +13,17 @@ An episode is one flow on a path drawn at random, in the simulator; a step goes 
 the flow's datapath program (`PROGRAM`) to the next, about a round trip. `docs/gym.md` of the
 project says what is observed, what an action does and what is rewarded.
 
-`Steering` computes the same observations from the same program's reports in an algorithm, so that
-a policy runs wherever algorithms do. It needs no gymnasium.
+`PolicyAdapter` computes the same observations from the same program's reports in an algorithm, so
+that a policy runs wherever algorithms do. It needs no gymnasium.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from fairwater._fairwater import GYM_FEATURES, GYM_PROGRAM, Steering
+from fairwater._fairwater import GYM_FEATURES, GYM_PROGRAM, PolicyAdapter
 
-__all__ = ["FEATURES", "ID", "PROGRAM", "PathEnv", "PathVectorEnv", "Steering"]
+__all__ = ["FEATURES", "ID", "PROGRAM", "PathEnv", "PathVectorEnv", "PolicyAdapter"]
 
 ID = "Fairwater/Path-v0"
 """The name that gymnasium knows `PathEnv` and `PathVectorEnv` by."""

@@ -12,7 +12,7 @@ use crate::{Native, TcpConfig};
 
 /// A congestion control of one flow.
 #[derive(Debug, Clone)]
-pub struct NativeGovernor(Kind);
+pub struct NativeController(Kind);
 
 #[derive(Debug, Clone)]
 enum Kind {
@@ -21,7 +21,7 @@ enum Kind {
     Constant(u64),
 }
 
-impl NativeGovernor {
+impl NativeController {
     /// For a connection that begins.
     #[must_use]
     pub fn new(native: Native, config: &TcpConfig) -> Self {

@@ -5,9 +5,9 @@ use std::ops::Deref;
 use super::Simulation;
 use crate::events::Event;
 use crate::flow::Open;
-use crate::{Config, Observer, Outcome};
+use crate::{Experiment, Observer, Outcome};
 
-impl<C: Deref<Target = Config>, O: Observer> Simulation<C, O> {
+impl<C: Deref<Target = Experiment>, O: Observer> Simulation<C, O> {
     /// Every edge lets out what is due: queues are as they are now.
     fn settle(&mut self) {
         for edge in 0..self.edges.len() {
@@ -27,7 +27,7 @@ impl<C: Deref<Target = Config>, O: Observer> Simulation<C, O> {
     /// Summaries begin.
     pub(super) fn begin_summaries(&mut self) {
         self.settle();
-        self.edges.begin();
+        self.edges.begin(self.now);
         let open = self.open_connections();
         for (flow, open) in self.flows.iter_mut().zip(&open) {
             flow.measured.begin(&open.totals);

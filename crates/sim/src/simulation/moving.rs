@@ -5,106 +5,108 @@ use std::ops::Deref;
 use fairwater_net::{Ecn, Time};
 
 use super::Simulation;
-use crate::connection::{Asked, Connection, Governing};
+use crate::connection::{Connection, ConnectionController, PendingRequest};
 use crate::events::{Alarm, Event};
-use crate::packet::{Parcel, size_bytes};
+use crate::packet::{PacketHandle, size_bytes};
 use crate::tcp::{Receiver, Segment, Sender};
-use crate::traffic::Act;
-use crate::{Captured, Config, EdgeId, Observer, Request};
+use crate::traffic::Action;
+use crate::{Captured, EdgeId, Experiment, Observer, Request};
 
 /// More than any simulation sends, and far from the end of the sequence space.
 const ENDLESS: u64 = u64::MAX / 4;
 
-impl<C: Deref<Target = Config>, O: Observer> Simulation<C, O> {
+impl<C: Deref<Target = Experiment>, O: Observer> Simulation<C, O> {
     /// Packets that are due come out of an edge.
     pub(super) fn let_out(&mut self, edge: u32) {
-        while let Some(mut parcel) =
+        while let Some(mut packet) =
             self.edges
                 .leave(edge, self.now, &mut self.segments, &mut self.events)
         {
-            if self.config.measure.capture.is_some() {
-                self.capture(edge, &parcel, false);
+            if !self.config.measure.capture.is_empty() {
+                self.capture(edge, &packet, false);
             }
             // Before it arrives, and perhaps ends its connection.
-            self.tell_fates();
-            parcel.hop += 1;
-            match self.routes.edge(parcel.hop) {
-                Some(next) => self.enter(next, parcel),
-                None => self.arrive(parcel),
+            self.tell_outcomes();
+            packet.hop += 1;
+            match self.routes.edge(packet.hop) {
+                Some(next) => self.enter(next, packet),
+                None => self.arrive(packet),
             }
         }
-        self.tell_fates();
+        self.tell_outcomes();
     }
 
-    fn enter(&mut self, edge: u32, parcel: Parcel) {
-        if self.config.measure.capture.is_some() {
-            self.capture(edge, &parcel, true);
+    fn enter(&mut self, edge: u32, packet: PacketHandle) {
+        if !self.config.measure.capture.is_empty() {
+            self.capture(edge, &packet, true);
         }
         self.edges
-            .enter(edge, self.now, parcel, &mut self.segments, &mut self.events);
-        self.tell_fates();
+            .enter(edge, self.now, packet, &mut self.segments, &mut self.events);
+        self.tell_outcomes();
     }
 
     /// Tells what became of packets of connections that are open.
     #[inline]
-    fn tell_fates(&mut self) {
-        if self.edges.fates.is_empty() {
+    fn tell_outcomes(&mut self) {
+        if self.edges.outcomes.is_empty() {
             return;
         }
-        for (parcel, fate) in self.edges.fates.drain(..) {
-            if let Some(connection) = self.connections.named(parcel.connection, parcel.generation) {
-                self.observer.fate(connection.flow as usize, &fate);
+        for (packet, outcome) in self.edges.outcomes.drain(..) {
+            if let Some(connection) = self.connections.named(packet.connection, packet.generation) {
+                self.observer
+                    .packet_outcome(connection.flow as usize, &outcome);
             }
         }
     }
 
-    fn capture(&mut self, edge: u32, parcel: &Parcel, leaves: bool) {
+    fn capture(&mut self, edge: u32, packet: &PacketHandle, leaves: bool) {
         let ends = &self.config.edges[edge as usize];
         let node = if leaves { ends.from } else { ends.to };
-        if self.config.measure.capture != Some(node) {
+        if !self.config.measure.capture.contains(&node) {
             return;
         }
-        let Some(connection) = self.connections.named(parcel.connection, parcel.generation) else {
+        let Some(connection) = self.connections.named(packet.connection, packet.generation) else {
             return;
         };
         self.observer.packet(&Captured {
             at: self.now,
+            node,
             edge: EdgeId(edge),
             leaves,
             flow: connection.flow as usize,
             connection: connection.number,
-            to_receiver: parcel.to_receiver,
-            size_bytes: parcel.size_bytes,
-            ecn: parcel.ecn,
-            segment: self.segments.get(parcel.segment),
+            to_receiver: packet.to_receiver,
+            size_bytes: packet.size_bytes,
+            ecn: packet.ecn,
+            segment: self.segments.get(packet.segment),
         });
     }
 
     /// A packet is there.
-    fn arrive(&mut self, parcel: Parcel) {
-        let (now, place) = (self.now, parcel.connection);
-        let segment = self.segments.get(parcel.segment);
-        if let Some(connection) = self.connections.named(place, parcel.generation) {
-            if parcel.to_receiver {
-                let is_marked = parcel.ecn == Ecn::Ce;
+    fn arrive(&mut self, packet: PacketHandle) {
+        let (now, slot) = (self.now, packet.connection);
+        let segment = self.segments.get(packet.segment);
+        if let Some(connection) = self.connections.named(slot, packet.generation) {
+            if packet.to_receiver {
+                let is_marked = packet.ecn == Ecn::Ce;
                 connection.marked += u64::from(is_marked && segment.len > 0);
                 connection.receiver.on_segment(now, segment, is_marked);
-                self.segments.free(parcel.segment);
-                self.after_receiver(place);
+                self.segments.free(packet.segment);
+                self.after_receiver(slot);
             } else {
                 connection.sender.on_segment(now, segment);
-                self.segments.free(parcel.segment);
-                self.after_sender(place);
+                self.segments.free(packet.segment);
+                self.after_sender(slot);
             }
         } else {
-            self.segments.free(parcel.segment);
+            self.segments.free(packet.segment);
         }
     }
 
     /// A connection's timer.
-    pub(super) fn timer(&mut self, place: u32) {
+    pub(super) fn timer(&mut self, slot: u32) {
         let now = self.now;
-        let Some(connection) = self.connections.get(place) else {
+        let Some(connection) = self.connections.get(slot) else {
             return;
         };
         if !connection.alarm.rings(now) {
@@ -115,33 +117,33 @@ impl<C: Deref<Target = Config>, O: Observer> Simulation<C, O> {
         let receiver = due(connection.receiver.next_timer());
         if receiver {
             connection.receiver.on_timer(now);
-            self.after_receiver(place);
+            self.after_receiver(slot);
         }
-        if sender && let Some(connection) = self.connections.get(place) {
+        if sender && let Some(connection) = self.connections.get(slot) {
             connection.sender.on_timer(now);
-            self.after_sender(place);
+            self.after_sender(slot);
         }
         if !sender && !receiver {
-            self.set_alarm(place);
+            self.set_alarm(slot);
         }
     }
 
-    fn set_alarm(&mut self, place: u32) {
-        if let Some(connection) = self.connections.get(place) {
+    fn set_alarm(&mut self, slot: u32) {
+        if let Some(connection) = self.connections.get(slot) {
             let at = connection.next_timer();
             connection
                 .alarm
-                .set(at, Event::Connection(place), &mut self.events);
+                .set(at, Event::Connection(slot), &mut self.events);
         }
     }
 
     /// The receiver has something to say, or to hand to its application.
-    fn after_receiver(&mut self, place: u32) {
-        self.send(place, false, |connection, now| {
+    fn after_receiver(&mut self, slot: u32) {
+        self.send(slot, false, |connection, now| {
             connection.receiver.poll_transmit(now)
         });
-        self.set_alarm(place);
-        let Some(connection) = self.connections.get(place) else {
+        self.set_alarm(slot);
+        let Some(connection) = self.connections.get(slot) else {
             return;
         };
         if let Some(asked) = connection.request
@@ -154,7 +156,7 @@ impl<C: Deref<Target = Config>, O: Observer> Simulation<C, O> {
     }
 
     /// A request is done.
-    fn answered(&mut self, index: u32, asked: &Asked) {
+    fn answered(&mut self, index: u32, asked: &PendingRequest) {
         let flow = &mut self.flows[index as usize];
         if asked.start >= self.config.measure.from {
             flow.measured.requests.push(Request {
@@ -170,15 +172,15 @@ impl<C: Deref<Target = Config>, O: Observer> Simulation<C, O> {
     }
 
     /// The sender has taken in an event.
-    pub(super) fn after_sender(&mut self, place: u32) {
-        self.govern(place);
-        self.send(place, true, |connection, now| {
+    pub(super) fn after_sender(&mut self, slot: u32) {
+        self.run_controller(slot);
+        self.send(slot, true, |connection, now| {
             connection.sender.poll_transmit(now)
         });
-        self.set_alarm(place);
+        self.set_alarm(slot);
         let finished = |connection: &mut Connection| connection.sender.is_finished();
-        if self.connections.get(place).is_some_and(finished) {
-            self.close(place);
+        if self.connections.get(slot).is_some_and(finished) {
+            self.close(slot);
         }
     }
 
@@ -186,24 +188,24 @@ impl<C: Deref<Target = Config>, O: Observer> Simulation<C, O> {
     #[inline]
     fn send(
         &mut self,
-        place: u32,
+        slot: u32,
         to_receiver: bool,
         next: impl Fn(&mut Connection, Time) -> Option<Segment>,
     ) {
         let now = self.now;
         loop {
-            let Some(connection) = self.connections.get(place) else {
+            let Some(connection) = self.connections.get(slot) else {
                 return;
             };
             let Some(segment) = next(connection, now) else {
                 return;
             };
             let flow = &self.flows[connection.flow as usize];
-            let Some(hop) = flow.way(to_receiver, &mut connection.turns) else {
+            let Some(hop) = flow.path(to_receiver, &mut connection.turns) else {
                 return;
             };
-            let parcel = Parcel {
-                connection: place,
+            let packet = PacketHandle {
+                connection: slot,
                 generation: connection.generation,
                 hop,
                 size_bytes: size_bytes(&segment),
@@ -213,66 +215,63 @@ impl<C: Deref<Target = Config>, O: Observer> Simulation<C, O> {
                 segment: self.segments.put(segment),
             };
             match self.routes.edge(hop) {
-                Some(edge) => self.enter(edge, parcel),
-                None => self.segments.free(parcel.segment),
+                Some(edge) => self.enter(edge, packet),
+                None => self.segments.free(packet.segment),
             }
         }
     }
 
     /// An application's turn.
     pub(super) fn application_turn(&mut self, index: u32) {
-        let mut acts = std::mem::take(&mut self.acts);
+        let mut actions = std::mem::take(&mut self.actions);
         let flow = &mut self.flows[index as usize];
-        let next = flow.source.turn(self.now, &mut acts);
+        let next = flow.source.turn(self.now, &mut actions);
         flow.alarm.set(next, Event::Flow(index), &mut self.events);
-        for act in acts.drain(..) {
-            if act == Act::Open {
+        for action in actions.drain(..) {
+            if action == Action::Open {
                 self.open(index);
             } else {
-                self.act(index, act);
+                self.perform(index, action);
             }
         }
-        self.acts = acts;
-        if let Some(place) = self.flows[index as usize].connection {
-            self.after_sender(place);
+        self.actions = actions;
+        if let Some(slot) = self.flows[index as usize].connection {
+            self.after_sender(slot);
         }
     }
 
     fn open(&mut self, index: u32) {
-        let (config, now): (&Config, _) = (&self.config, self.now);
+        let (config, now): (&Experiment, _) = (&self.config, self.now);
         let flow = &mut self.flows[index as usize];
         let tcp = &flow.tcp(&config.flows[index as usize]);
         let turns = flow.first_turns(config.seed, index);
-        let place = self.connections.open(|generation, number| Connection {
+        let slot = self.connections.open(|generation, number| Connection {
             flow: index,
             generation,
             number,
             sender: Sender::new(tcp, now),
             receiver: Receiver::new(tcp, now),
-            governing: Governing::Opening,
+            controller: ConnectionController::Opening,
             alarm: Alarm::default(),
             request: None,
             marked: 0,
             turns,
         });
-        flow.connection = Some(place);
+        flow.connection = Some(slot);
     }
 
-    fn act(&mut self, index: u32, act: Act) {
+    fn perform(&mut self, index: u32, action: Action) {
         let flow = &mut self.flows[index as usize];
         let tcp = &self.config.flows[index as usize].tcp;
-        let Some(connection) = flow
-            .connection
-            .and_then(|place| self.connections.get(place))
-        else {
+        let Some(connection) = flow.connection.and_then(|slot| self.connections.get(slot)) else {
             return;
         };
         let sender = &mut connection.sender;
-        match act {
-            Act::Open => {}
-            Act::Ask(bytes) => {
+        match action {
+            Action::Open => {}
+            Action::Ask(bytes) => {
                 let handshake = tcp.handshake && sender.written() == 0;
-                connection.request = Some(Asked {
+                connection.request = Some(PendingRequest {
                     start: self.now,
                     end: sender.written().saturating_add(bytes),
                     bytes,
@@ -282,25 +281,25 @@ impl<C: Deref<Target = Config>, O: Observer> Simulation<C, O> {
                 let counts = self.now >= self.config.measure.from;
                 flow.measured.asked += u64::from(counts);
             }
-            Act::Write(bytes) => sender.write(bytes),
-            Act::Flood => sender.write(ENDLESS),
-            Act::Cut => sender.cut(),
-            Act::Close => sender.close(),
+            Action::Write(bytes) => sender.write(bytes),
+            Action::Flood => sender.write(ENDLESS),
+            Action::Cut => sender.cut(),
+            Action::Close => sender.close(),
         }
     }
 
     /// All that a connection had to do is done.
-    fn close(&mut self, place: u32) {
-        let Some(closed) = self.connections.close(place) else {
+    fn close(&mut self, slot: u32) {
+        let Some(closed) = self.connections.close(slot) else {
             return;
         };
-        if let Governing::Plane { host, flow, .. } = closed.governing {
+        if let ConnectionController::Plane { host, flow, .. } = closed.controller {
             self.plane.close(host, flow, self.now);
             self.wake_plane();
         }
         let flow = &mut self.flows[closed.flow as usize];
         flow.measured.close(&closed.totals());
-        if flow.connection == Some(place) {
+        if flow.connection == Some(slot) {
             flow.connection = None;
         }
     }

@@ -1,5 +1,4 @@
-//! A simulation in the hands of somebody: how far it goes, what is read off it, and what its flows
-//! are told from outside.
+//! Stepping a simulation, reading snapshots of it, and commanding its flows.
 
 use std::ops::Deref;
 
@@ -8,14 +7,13 @@ use fairwater_net::Time;
 use thiserror::Error;
 
 use super::{Simulation, SimulationError};
-use crate::connection::Governing;
+use crate::connection::ConnectionController;
 use crate::flow::Open;
-use crate::{Config, EdgeId, Observer, Outcome};
+use crate::{EdgeId, Experiment, Observer, Outcome};
 
-/// A flow at a moment; counts are from the beginning. Several open connections are taken
-/// together.
+/// A flow now; counts are from the beginning. Several open connections count together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct FlowReading {
+pub struct FlowSnapshot {
     /// cwnd, bytes; the sum of open connections.
     pub cwnd: u64,
     /// Pacing rate, bytes/s; 0 is none.
@@ -26,11 +24,11 @@ pub struct FlowReading {
     pub in_flight: u64,
     /// Payload bytes that the receiver had in order.
     pub delivered_bytes: u64,
-    /// Payload bytes sent, those sent again included.
+    /// Payload bytes sent, including retransmissions.
     pub sent_bytes: u64,
     /// Segments sent.
     pub segments: u64,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub retransmissions: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
@@ -38,42 +36,46 @@ pub struct FlowReading {
     pub marked: u64,
 }
 
-/// An edge at a moment; counts are of packets, from the beginning.
+/// An edge now; counts are of packets, from the beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct EdgeReading {
+pub struct EdgeSnapshot {
     /// Bytes that wait in the queue.
     pub queued_bytes: u64,
-    /// That came to it.
+    /// Packets that wait in the queue.
+    pub queued_packets: u64,
+    /// Packets that have left the queue and not come out yet.
+    pub in_flight_packets: u64,
+    /// Packets that arrived: the sum of all the others but `marked`.
     pub arrived: u64,
-    /// That came out of it.
+    /// Packets that came out.
     pub delivered: u64,
-    /// That its queue dropped.
+    /// Packets that the queue dropped.
     pub dropped: u64,
-    /// Lost at random.
+    /// Packets lost at random.
     pub lost: u64,
-    /// That its queue marked.
+    /// Packets that the queue marked.
     pub marked: u64,
 }
 
 /// Why a flow cannot be commanded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum CommandError {
-    /// There is no such flow.
+    /// The flow does not exist.
     #[error("there is no flow {0}")]
     UnknownFlow(usize),
-    /// It has no connection, or one that no algorithm of the plane governs.
-    #[error("flow {0} has no connection that the plane governs")]
-    NotGoverned(usize),
-    /// A window of nothing.
+    /// The flow has no connection, or no algorithm of the plane controls it.
+    #[error("flow {0} has no connection that the plane controls")]
+    NotControlled(usize),
+    /// The window is zero.
     #[error("cwnd is 0")]
     CwndZero,
-    /// A rate that no control may have.
+    /// The rate is out of range.
     #[error("a rate of {0} bytes/s is more than 2^40")]
     RateAbsurd(u64),
 }
 
-impl<C: Deref<Target = Config>, O: Observer> Simulation<C, O> {
-    /// Takes all events by `until`, or to the end if that is earlier: then it is that time.
+impl<C: Deref<Target = Experiment>, O: Observer> Simulation<C, O> {
+    /// Processes all events by `until`, or by the end if that is earlier.
     ///
     /// # Errors
     /// [`SimulationError::Stopped`] when the observer ended it.
@@ -82,7 +84,7 @@ impl<C: Deref<Target = Config>, O: Observer> Simulation<C, O> {
         Ok(())
     }
 
-    /// Takes all that is left, to the end.
+    /// Processes all events to the end.
     ///
     /// # Errors
     /// [`SimulationError::Stopped`] when the observer ended it.
@@ -91,45 +93,45 @@ impl<C: Deref<Target = Config>, O: Observer> Simulation<C, O> {
         Ok(self.outcome())
     }
 
-    /// The time of the last event taken, or that it was stepped to.
+    /// The time that the simulation was stepped to, or of the last event.
     #[must_use]
     pub fn now(&self) -> Time {
         self.now
     }
 
-    /// Whether it is at its end.
+    /// Whether the simulation has ended.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.now >= self.end
     }
 
-    /// What it simulates.
+    /// The configuration.
     #[must_use]
-    pub fn config(&self) -> &Config {
+    pub fn config(&self) -> &Experiment {
         &self.config
     }
 
-    /// The flow of that index in [`Config::flows`], if there is one. Costs a look at every open
+    /// The flow of that index in [`Experiment::flows`], if there is one. Costs a look at every open
     /// connection.
     #[must_use]
-    pub fn flow(&self, index: usize) -> Option<FlowReading> {
+    pub fn flow(&self, index: usize) -> Option<FlowSnapshot> {
         let flow = self.flows.get(index)?;
         let mut open = Open::default();
         let of_it = |connection: &&crate::connection::Connection| connection.flow as usize == index;
         for connection in self.connections.iter().filter(of_it) {
             open.add(connection);
         }
-        Some(flow.measured.reading(&open))
+        Some(flow.measured.snapshot(&open))
     }
 
     /// The edge, if there is one.
-    pub fn edge(&mut self, edge: EdgeId) -> Option<EdgeReading> {
-        self.edges.reading(edge.0, self.now)
+    pub fn edge(&mut self, edge: EdgeId) -> Option<EdgeSnapshot> {
+        self.edges.snapshot(edge.0, self.now)
     }
 
     /// Sets cwnd (bytes), the pacing rate (bytes/s, 0 is none) or both of a flow that an algorithm
-    /// of the plane governs, as the plane would at this moment: by a command in Fairwater's
-    /// encoding that takes the plane's way ([`crate::PlaneConfig::delay`]) to the flow's datapath
+    /// of the plane controls, as the plane would at this moment: by a command in Fairwater's
+    /// encoding that takes the plane's delay ([`crate::PlaneConfig::delay`]) to the flow's datapath
     /// and comes into force at the flow's next ACK.
     ///
     /// # Errors
@@ -140,8 +142,8 @@ impl<C: Deref<Target = Config>, O: Observer> Simulation<C, O> {
         cwnd: Option<u64>,
         rate: Option<u64>,
     ) -> Result<(), CommandError> {
-        let place = match self.flows.get(flow) {
-            Some(of) => of.connection.ok_or(CommandError::NotGoverned(flow))?,
+        let slot = match self.flows.get(flow) {
+            Some(of) => of.connection.ok_or(CommandError::NotControlled(flow))?,
             None => return Err(CommandError::UnknownFlow(flow)),
         };
         if cwnd == Some(0) {
@@ -150,16 +152,16 @@ impl<C: Deref<Target = Config>, O: Observer> Simulation<C, O> {
         if let Some(rate) = rate.filter(|rate| *rate > MAX_RATE) {
             return Err(CommandError::RateAbsurd(rate));
         }
-        let governed = match self.connections.get(place).map(|c| &c.governing) {
-            Some(Governing::Plane { host, flow, .. }) => (*host, *flow),
-            _ => return Err(CommandError::NotGoverned(flow)),
+        let controlled = match self.connections.get(slot).map(|c| &c.controller) {
+            Some(ConnectionController::Plane { host, flow, .. }) => (*host, *flow),
+            _ => return Err(CommandError::NotControlled(flow)),
         };
-        self.plane.command(governed, (cwnd, rate), self.now);
+        self.plane.command(controlled, (cwnd, rate), self.now);
         self.wake_plane();
         Ok(())
     }
 
-    /// The time at which it ends.
+    /// The time at which the simulation ends.
     #[must_use]
     pub fn end(&self) -> Time {
         self.end

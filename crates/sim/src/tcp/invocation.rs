@@ -1,8 +1,8 @@
-//! What a governor is told at an event, and what it answers.
+//! What a controller is told at an event, and what it answers.
 
 use fairwater_lang::Signal;
 
-/// Why a governor is asked.
+/// Why a controller is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
     /// An acknowledgement was processed.
@@ -31,7 +31,7 @@ pub enum State {
     Loss,
 }
 
-/// What a governor is told.
+/// What a controller is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Invocation {
     /// The signals of programs by [`Signal`]'s index, with the meaning that the Linux datapath
@@ -43,7 +43,7 @@ pub struct Invocation {
     pub cause: Cause,
     /// The state after the event.
     pub state: State,
-    /// cwnd that holds, bytes. It may differ from the governor's last answer: after an undo
+    /// cwnd that holds, bytes. It may differ from the controller's last answer: after an undo
     /// (`undone`) or an idle restart (`idle_restart`).
     pub cwnd: u64,
     /// Bytes of data a segment, at most.
@@ -94,7 +94,7 @@ impl Invocation {
     }
 }
 
-/// A governor's answer.
+/// A controller's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Controls {
     /// Congestion window, bytes.

@@ -4,7 +4,7 @@
 //! one after the last byte. Neither side knows what a congestion control is: the sender says what
 //! it measured and is told cwnd and rate.
 //!
-//! After each event the caller takes the [`Invocation`], if there is one, to the governor and its
+//! After each event the caller takes the [`Invocation`], if there is one, to the controller and its
 //! answer to [`Sender::set_controls`]; then it polls for segments until there are no more.
 
 mod invocation;

@@ -20,7 +20,7 @@ impl Pacer {
         }
     }
 
-    /// The rate that holds, bytes/s; 0 is none. A rate that the governor set goes first; then,
+    /// The rate that holds, bytes/s; 0 is none. A rate that the controller set goes first; then,
     /// if so configured, twice the window per SRTT in slow start and 1.2 times after it (Linux's
     /// `tcp_update_pacing_rate`).
     pub(super) fn rate(&self, set: u64, window: u64, slow_start: bool, srtt_ns: u64) -> u64 {

@@ -1,4 +1,4 @@
-//! What was sent and is not acknowledged in order: each segment's fate, and the counts that follow
+//! What was sent and is not acknowledged in order: each segment's outcome, and the counts that follow
 //! from it (RFC 6675 §3 and §4, with Linux's counters).
 
 use std::collections::VecDeque;
@@ -53,7 +53,7 @@ pub(super) struct Scoreboard {
     /// The number of the first in `segments`, counted from the beginning of the connection.
     first: u64,
     /// Transmissions in order of time: a segment's number, and the transmission's. One that has
-    /// been overtaken by the segment's fate is dropped when it comes to the front.
+    /// been overtaken by the segment's outcome is dropped when it comes to the front.
     transmissions: VecDeque<(u64, u64)>,
     order: u64,
     sacked: u64,

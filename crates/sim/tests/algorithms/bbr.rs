@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fairwater_net::{Capacity, Limit, Rate, RateSchedule, Time};
-use fairwater_sim::Config;
+use fairwater_sim::Experiment;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -82,7 +82,7 @@ fn probes_are_seen_in_rate_and_delay() {
 
 /// Times in which ACKs are held back, and come in one burst: long enough for timeouts that were
 /// not needed, in odd rhythms.
-fn hold_acks_back(config: &mut Config, seed: u64, until_s: f64) {
+fn hold_acks_back(config: &mut Experiment, seed: u64, until_s: f64) {
     let mut draws = ChaCha8Rng::seed_from_u64(seed);
     let (open, shut) = (Rate::from_bps(1_000_000_000), Rate::from_bps(1));
     let mut steps = vec![(Time::ZERO, open.unwrap())];

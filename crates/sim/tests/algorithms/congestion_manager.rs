@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fairwater_net::Time;
-use fairwater_sim::{Config, Governor, NodeId, Outcome, Traffic};
+use fairwater_sim::{Controller, Experiment, NodeId, Outcome, Traffic};
 
 use crate::support::figure::{Figure, Panel};
 use crate::support::{BOTTLENECK, Dumbbell, each_seed, observed, series};
@@ -16,7 +16,7 @@ fn name_of(spec: &str) -> &str {
 }
 
 /// From one host to another.
-fn between_two_hosts(network: &Dumbbell, seed: u64) -> Config {
+fn between_two_hosts(network: &Dumbbell, seed: u64) -> Experiment {
     let mut config = network.config(seed);
     for flow in &mut config.flows {
         (flow.from, flow.to) = (NodeId(2), NodeId(3));
@@ -125,7 +125,7 @@ fn what_a_flow_leaves_the_others_have_at_once() {
 fn shares(spec: &str, flows: &[(Traffic, u32)], seed: u64) -> (Vec<f64>, f64) {
     let mut network = Dumbbell::new(48, 20, 20.0);
     for (traffic, _) in flows {
-        network = network.flow(Governor::Plane(MANAGER.to_owned()), traffic.clone());
+        network = network.flow(Controller::Plane(MANAGER.to_owned()), traffic.clone());
     }
     let mut config = between_two_hosts(&network, seed);
     for (flow, (_, tag)) in config.flows.iter_mut().zip(flows) {

@@ -27,7 +27,7 @@ fn a_window_passes_each_round_trip_and_its_excess_waits() {
             "{mbit} Mbit/s, {window}: {share}"
         );
         let waits_ms = (window - bdp_packets).max(0.0) * packet_ms;
-        let queueing_ms = outcome.edges[BOTTLENECK].queueing_us.p50 / 1e3;
+        let queueing_ms = outcome.edges[BOTTLENECK].queueing_us.unwrap().p50 / 1e3;
         let off = (queueing_ms - waits_ms).abs();
         assert!(off < 2.0 * packet_ms, "{queueing_ms} ms, not {waits_ms}");
     }
@@ -45,7 +45,7 @@ fn a_rate_is_kept_and_leaves_no_queue() {
             (0.98..1.01).contains(&share),
             "{paced} Mbit/s of {mbit}: {share}"
         );
-        let queueing_us = outcome.edges[BOTTLENECK].queueing_us.p95;
+        let queueing_us = outcome.edges[BOTTLENECK].queueing_us.unwrap().p95;
         assert!(queueing_us < 1.0, "{queueing_us}");
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fairwater_net::{Capacity, DeliveryTrace, Jitter, Limit, Time};
-use fairwater_sim::{Config, Governor, Native, Outcome};
+use fairwater_sim::{Controller, Experiment, Native, Outcome};
 
 use crate::support::figure::{Figure, Panel};
 use crate::support::{BOTTLENECK, Dumbbell, each_seed, observed, series};
@@ -22,7 +22,7 @@ enum Compression {
 }
 
 impl Compression {
-    fn apply(self, config: &mut Config) {
+    fn apply(self, config: &mut Experiment) {
         match self {
             Self::Bursts(ms) => {
                 let trace = format!("{ms}\n").repeat(100);
@@ -58,7 +58,7 @@ fn compressed_acks_do_not_mislead_it() {
             compression.apply(&mut config);
             let outcome = observed(&config, &["copa"]);
             let mbit = outcome.flows[0].delivered_bytes as f64 * 8e-6 / 36.0;
-            let waited = outcome.edges[BOTTLENECK].queueing_us.mean / 1e3;
+            let waited = outcome.edges[BOTTLENECK].queueing_us.unwrap().mean / 1e3;
             let told = format!("{compression:?}: {mbit:.2} Mbit/s, {waited:.2} ms");
             println!("{told}");
             assert!(mbit >= 8.2 && waited <= 11.0, "{told}");
@@ -138,7 +138,7 @@ fn a_smaller_delta_keeps_a_longer_queue() {
         let outcome = observed(&config, &[spec]);
         let edge = &outcome.edges[BOTTLENECK];
         assert!(edge.utilisation > 0.93, "{spec}: {edge:?}");
-        edge.queueing_us.mean
+        edge.queueing_us.unwrap().mean
     });
     assert!(waits.windows(2).all(|w| w[1] > 1.1 * w[0]), "{waits:?}");
 }
@@ -146,7 +146,7 @@ fn a_smaller_delta_keeps_a_longer_queue() {
 /// Copa from the beginning; another from so many ms on to 60 s.
 fn visited(
     (mbit, rtt_ms, buffer): (u64, u64, f64),
-    host: Governor,
+    host: Controller,
     guest: Native,
     from_ms: u64,
 ) -> Outcome {
@@ -174,9 +174,9 @@ fn it_competes_with_flows_that_fill_the_buffer_as_long_as_they_are_there() {
         each_seed(0..=2, |seed| {
             let (mbit, rtt_ms, buffer) = link;
             let from_ms = 5_000 + 100 * seed;
-            let of = |governor| visited(link, governor, guest, from_ms);
-            let outcome = of(Governor::Plane("copa".to_owned()));
-            let reno = of(Governor::Native(Native::Reno));
+            let of = |controller| visited(link, controller, guest, from_ms);
+            let outcome = of(Controller::Plane("copa".to_owned()));
+            let reno = of(Controller::Native(Native::Reno));
             let had = |o: &Outcome, from, to| {
                 let rates = series::throughput(&o.flows[0], 0.5);
                 series::mean(&series::between(&rates, from, to))
@@ -189,6 +189,10 @@ fn it_competes_with_flows_that_fill_the_buffer_as_long_as_they_are_there() {
                 format!("{mbit} Mbit/s, {rtt_ms} ms, {buffer} BDP, {guest:?} from {from_ms} ms");
             let share = had(&outcome, 15.0, 60.0) / mbit as f64;
             let fair = had(&reno, 15.0, 60.0) / mbit as f64;
+            println!(
+                "{what}: share {share:.2}, fair {fair:.2}, then {:.1} ms",
+                waited(80.0, 100.0)
+            );
             assert!((0.6 * fair..0.75).contains(&share), "{what}: {share}");
             let packets_ms = |packets: f64| packets * 12.0 / mbit as f64;
             let (before, after) = (waited(2.0, 5.0), waited(80.0, 100.0));
@@ -218,8 +222,68 @@ fn flows_share_and_stay_in_default_mode() {
         let (least, most) = bytes.fold((f64::MAX, 0.0_f64), |(l, m), b| (l.min(b), m.max(b)));
         assert!(least > 0.6 * most, "{flows} flows: {least} to {most}");
         assert!(edge.utilisation > 0.95, "{flows} flows: {edge:?}");
-        let packets = edge.queueing_us.mean * mbit as f64 / 8.0 / 1500.0;
+        let packets = edge.queueing_us.unwrap().mean * mbit as f64 / 8.0 / 1500.0;
         assert!(packets < 5.0 * flows as f64, "{flows} flows: {packets}");
+    }
+}
+
+/// Median queue of flows that start a second apart, in packets for each flow.
+fn queue_of_flows(
+    algorithm: &str,
+    (mbit, rtt_ms, buffer): (u64, u64, u64),
+    flows: u64,
+    seed: u64,
+) -> f64 {
+    let mut network = Dumbbell::new(mbit, rtt_ms, 60.0);
+    if let Limit::Bytes(bdp) = network.limit {
+        network.limit = Limit::Bytes(buffer * bdp);
+    }
+    for _ in 0..flows {
+        network = network.plane("copa");
+    }
+    let mut config = network.warm_config(seed, 0.5);
+    for (flow, index) in config.flows.iter_mut().zip(0..) {
+        flow.start = Time::from_millis(1_000 * index);
+        flow.start_jitter = Duration::from_millis(500);
+    }
+    let outcome = observed(&config, &[algorithm]);
+    let queueing = outcome.edges[BOTTLENECK].queueing_us.unwrap_or_default();
+    queueing.p50 * mbit as f64 / 12_000.0 / flows as f64
+}
+
+/// NSDI '18 §2.2: flows do not take each other for flows that fill the buffer. By the paper's
+/// detector alone they do, in every run.
+#[test]
+fn several_flows_do_not_lock_each_other() {
+    for (path, flows) in [((40, 60, 4), 5), ((24, 40, 1), 8)] {
+        let queues = each_seed(1..=6, |seed| queue_of_flows("copa", path, flows, seed));
+        let what = format!("{path:?}, {flows} flows");
+        assert!(queues.iter().all(|q| *q < 6.0), "{what}: {queues:.1?}");
+        let paper = each_seed(1..=2, |seed| {
+            queue_of_flows("copa:mode=paper", path, flows, seed)
+        });
+        assert!(paper.iter().all(|q| *q > 6.0), "{what}: {paper:.1?}");
+    }
+}
+
+/// The table of docs/algorithms/copa.md.
+#[test]
+#[ignore = "prints a table from 120 runs"]
+fn runs_that_lock() {
+    let paths = [
+        (40, 60, 4),
+        (12, 25, 2),
+        (24, 40, 1),
+        (100, 20, 4),
+        (48, 100, 2),
+    ];
+    for algorithm in ["copa", "copa:mode=paper"] {
+        for flows in [3, 5, 8, 12] {
+            let queues = paths
+                .map(|path| each_seed(1..=3, |seed| queue_of_flows(algorithm, path, flows, seed)));
+            let locked = queues.iter().flatten().filter(|q| **q > 5.0).count();
+            println!("{algorithm}, {flows} flows: {locked} of 15; {queues:.1?}");
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fairwater_net::{Limit, QueueConfig, StepConfig, Time};
-use fairwater_sim::{Config, Ecn, Outcome};
+use fairwater_sim::{Ecn, Experiment, Outcome};
 
 use crate::support::figure::{Figure, Panel};
 use crate::support::{BOTTLENECK, Dumbbell, each_seed, jain, observed, series};
@@ -14,7 +14,7 @@ const MSS: u32 = 1448;
 
 /// So many flows over a queue that marks above `k` packets and holds a thousand, started within
 /// ten round trips; the last three quarters count.
-fn marking(algorithm: &str, flows: u32, mbit: u64, rtt: Duration, k: u64, seed: u64) -> Config {
+fn marking(algorithm: &str, flows: u32, mbit: u64, rtt: Duration, k: u64, seed: u64) -> Experiment {
     let mut network = Dumbbell::new(mbit, 1, 0.3);
     network.rtt = rtt;
     for _ in 0..flows {

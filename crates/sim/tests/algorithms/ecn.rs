@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fairwater_net::{CoDelConfig, Limit, QueueConfig, StepConfig};
-use fairwater_sim::{Ecn, Governor, Native, Outcome, Traffic};
+use fairwater_sim::{Controller, Ecn, Native, Outcome, Traffic};
 
 use crate::support::series::Fall;
 use crate::support::{BOTTLENECK, Dumbbell, each_seed, observed, series};
@@ -25,8 +25,8 @@ fn queues() -> [(&'static str, QueueConfig); 2] {
     ]
 }
 
-fn over(governor: &Governor, queue: &QueueConfig, ecn: Ecn, seed: u64) -> Outcome {
-    let network = Dumbbell::new(24, 40, 30.0).flow(governor.clone(), Traffic::Bulk);
+fn over(controller: &Controller, queue: &QueueConfig, ecn: Ecn, seed: u64) -> Outcome {
+    let network = Dumbbell::new(24, 40, 30.0).flow(controller.clone(), Traffic::Bulk);
     let mut config = network.config(seed);
     config.edges[BOTTLENECK].link.queue = queue.clone();
     config.flows[0].tcp.ecn = ecn;
@@ -48,11 +48,11 @@ fn reductions(outcome: &Outcome) -> Vec<Fall> {
 #[test]
 fn marks_instead_of_losses_and_one_reduction_a_window() {
     for (algorithm, native, left) in [("reno", Native::Reno, 0.5), ("cubic", Native::Cubic, 0.7)] {
-        let ours = Governor::Plane(algorithm.to_owned());
+        let ours = Controller::Plane(algorithm.to_owned());
         for (name, queue) in queues() {
             let runs = each_seed([2, 5, 11], |seed| {
-                let run = |governor| over(governor, &queue, Ecn::Classic, seed);
-                (run(&ours), run(&Governor::Native(native)))
+                let run = |controller| over(controller, &queue, Ecn::Classic, seed);
+                (run(&ours), run(&Controller::Native(native)))
             });
             for (outcome, native) in runs {
                 let (flow, edge) = (&outcome.flows[0], &outcome.edges[BOTTLENECK]);
@@ -85,7 +85,7 @@ fn marks_instead_of_losses_and_one_reduction_a_window() {
 #[test]
 fn without_ecn_nothing_is_marked() {
     for (name, queue) in queues() {
-        let outcome = over(&Governor::Plane("reno".to_owned()), &queue, Ecn::Off, 1);
+        let outcome = over(&Controller::Plane("reno".to_owned()), &queue, Ecn::Off, 1);
         let edge = &outcome.edges[BOTTLENECK];
         assert_eq!(edge.marked, 0, "{name}");
         assert!(edge.dropped > 0, "{name}");

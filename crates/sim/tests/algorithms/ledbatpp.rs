@@ -1,7 +1,7 @@
 //! LEDBAT++: draft-irtf-iccrg-ledbat-plus-plus, RFC 6817.
 
 use fairwater_net::{Limit, Time};
-use fairwater_sim::{Config, FlowOutcome, Native};
+use fairwater_sim::{Experiment, FlowOutcome, Native};
 
 use crate::support::figure::{Figure, Panel};
 use crate::support::{BOTTLENECK, Dumbbell, each_seed, observed, series};
@@ -34,7 +34,7 @@ fn alone_it_fills_the_link_and_keeps_the_queue_at_the_target() {
             edge.utilisation > 0.92,
             "{mbit} Mbit/s, {rtt_ms} ms: {edge:?}"
         );
-        let median = edge.queueing_us.p50 / 1e3;
+        let median = edge.queueing_us.unwrap().p50 / 1e3;
         assert!(
             (0.9 * TARGET..1.05 * TARGET).contains(&median),
             "{mbit} Mbit/s, {rtt_ms} ms: {median} ms"
@@ -76,7 +76,7 @@ fn it_does_not_yield_as_much_where_the_buffer_is_shorter_than_the_target() {
 }
 
 /// A second flow 20 s after the first; counted from 100 s on.
-fn latecomer(mbit: u64, rtt_ms: u64, seed: u64) -> Config {
+fn latecomer(mbit: u64, rtt_ms: u64, seed: u64) -> Experiment {
     let network = buffered(mbit, rtt_ms, 300, 200.0);
     let network = network.plane("ledbatpp").plane("ledbatpp");
     let mut config = network.warm_config(seed, 0.5);
@@ -106,7 +106,7 @@ fn without_slowdowns_the_latecomer_takes_all() {
         let outcome = observed(&config, &["ledbatpp:slowdowns=false"]);
         let late = share(&outcome.flows, 1);
         assert!(late > 0.9, "{mbit} Mbit/s, {rtt_ms} ms: {late}");
-        let median = outcome.edges[BOTTLENECK].queueing_us.p50 / 1e3;
+        let median = outcome.edges[BOTTLENECK].queueing_us.unwrap().p50 / 1e3;
         assert!(
             median > 1.5 * TARGET,
             "{mbit} Mbit/s, {rtt_ms} ms: {median} ms"

@@ -9,7 +9,7 @@ use std::{env, thread};
 use fairwater_algorithms::{Nimbus, NimbusCompetitive, NimbusConfig, NimbusDelay, NimbusFlow};
 use fairwater_net::{Limit, Time};
 use fairwater_plane::{Algorithm, Control, Flow, FlowInfo, Plane, Report, SignalSet};
-use fairwater_sim::{Config, Governor, Native, Outcome, SizeCdf, Traffic, run};
+use fairwater_sim::{Controller, Experiment, Native, Outcome, SizeCdf, Traffic, run};
 
 use crate::support::figure::{Figure, Panel};
 use crate::support::{BOTTLENECK, Dumbbell, INTERVAL, series};
@@ -64,7 +64,7 @@ impl Flow for WatchedFlow {
 }
 
 /// Runs with Nimbus so configured in the plane.
-fn watched(config: &Config, nimbus: NimbusConfig) -> (Outcome, Vec<Belief>) {
+fn watched(config: &Experiment, nimbus: NimbusConfig) -> (Outcome, Vec<Belief>) {
     let beliefs = Beliefs::default();
     let mut plane = Plane::new("sim", SignalSet::ALL);
     plane
@@ -120,7 +120,7 @@ impl Cross {
         let rate = |percent: u64| mbit * 1_000_000 / 8 * percent / 100;
         let constant = |network: Dumbbell, percent| {
             network.flow(
-                Governor::Native(Native::Constant(1 << 24)),
+                Controller::Native(Native::Constant(1 << 24)),
                 Traffic::Limited {
                     rate: rate(percent),
                 },
@@ -143,7 +143,7 @@ impl Cross {
                 // All within the initial window.
                 let points = vec![(3_000.0, 0.0), (14_000.0, 1.0)];
                 let mut network = network.flow(
-                    Governor::Native(Native::Cubic),
+                    Controller::Native(Native::Cubic),
                     Traffic::Requests {
                         sizes: Arc::new(SizeCdf { points }),
                         load: rate(percent) as f64,
@@ -156,7 +156,7 @@ impl Cross {
                 network
             }
             Self::LimitedByApplication => network.flow(
-                Governor::Native(Native::Cubic),
+                Controller::Native(Native::Cubic),
                 Traffic::Limited {
                     rate: rate(percent),
                 },

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fairwater_net::{Limit, LossConfig, Probability};
 use fairwater_plane::{Plane, SignalSet};
-use fairwater_sim::{Config, Native, Outcome, run};
+use fairwater_sim::{Controller, Experiment, Native, Outcome, Traffic, run};
 
 use crate::support::each_seed;
 use crate::support::figure::{Figure, Panel};
@@ -14,7 +14,7 @@ use crate::support::{BOTTLENECK, Dumbbell, observed, plane, series};
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=4;
 const MSS: u32 = 1448;
 
-fn path(network: Dumbbell, seed: u64) -> Config {
+fn path(network: Dumbbell, seed: u64) -> Experiment {
     let mut config = network.config(seed);
     config.edges[BOTTLENECK].link.loss =
         LossConfig::Random(Probability::from_ppb(100_000).unwrap());
@@ -43,7 +43,7 @@ fn means(outcome: impl Fn(u64) -> Outcome + Sync) -> (f64, f64) {
         let outcome = outcome(seed);
         (
             outcome.flows[0].delivered_bytes as f64 * 8.0 / 30.0 / 1e6,
-            outcome.edges[BOTTLENECK].queueing_us.p95 / 1e3,
+            outcome.edges[BOTTLENECK].queueing_us.unwrap().p95 / 1e3,
         )
     });
     let count = each.len() as f64;
@@ -99,7 +99,10 @@ fn each_hystart_leaves_before_the_buffer_is_full() {
             network.limit = Limit::Bytes(bdps * mbit * 1000 * rtt_ms / 8);
             let outcome = run(&network.config(1), plane(&[spec]), &mut ()).unwrap();
             let edge = &outcome.edges[BOTTLENECK];
-            (edge.queueing_us.p99 / 1e3, outcome.flows[0].retransmissions)
+            (
+                edge.queueing_us.unwrap().p99 / 1e3,
+                outcome.flows[0].retransmissions,
+            )
         };
         let (off, lost) = peak("cubic:hystart=off", 4);
         assert!(lost > 0, "{mbit} Mbit/s, {rtt_ms} ms: {off} ms");
@@ -158,4 +161,50 @@ fn the_figure_of_the_ends_of_slow_start() {
     .panel(cwnd.up_to(1200.0))
     .panel(queue)
     .check();
+}
+
+/// Traffic with pauses, short segments and little to send.
+fn interrupted_traffic() -> [Traffic; 4] {
+    let pause = Duration::from_millis(2_500);
+    let ping_pong = |bytes, think_ms| Traffic::PingPong {
+        bytes,
+        think: Duration::from_millis(think_ms),
+        count: None,
+    };
+    [
+        Traffic::OnOff {
+            on: pause,
+            off: pause,
+        },
+        ping_pong(1_500_037, 1_500),
+        ping_pong(37, 150),
+        Traffic::Limited { rate: 400_000 },
+    ]
+}
+
+/// A burst that ends in a loss or in a short segment must not make the next burst lose more than
+/// the native sender's, and segments lost while a recovery lasts must reduce cwnd again.
+#[test]
+fn cubic_retransmits_as_little_as_the_native_one_after_pauses() {
+    for (mbit, rtt_ms, bdps) in [(18, 65, 0.7), (24, 80, 1.0), (10, 100, 1.0), (50, 30, 0.5)] {
+        for traffic in interrupted_traffic() {
+            let measured = |controller: Controller, specs: &[&str]| {
+                let mut network =
+                    Dumbbell::new(mbit, rtt_ms, 12.0).flow(controller, traffic.clone());
+                let bdp = (mbit * 1_000 * rtt_ms / 8) as f64;
+                network.limit = Limit::Bytes((bdps * bdp) as u64);
+                let outcome = run(&network.config(1), plane(specs), &mut ()).unwrap();
+                let flow = &outcome.flows[0];
+                (flow.retransmissions, flow.delivered_bytes as f64)
+            };
+            let (native_lost, native) = measured(Controller::Native(Native::Cubic), &[]);
+            let (lost, delivered) = measured(Controller::Plane("cubic".to_owned()), &["cubic"]);
+            let case = format!(
+                "{traffic:?}, {mbit} Mbit/s, {rtt_ms} ms: {lost} retransmissions and {delivered} \
+                 bytes, native {native_lost} and {native}"
+            );
+            assert!(lost <= native_lost + 8, "{case}");
+            assert!(delivered > 0.95 * native, "{case}");
+        }
+    }
 }

@@ -3,13 +3,13 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use fairwater_net::{Capacity, DeliveryTrace, Limit, QueueConfig};
-use fairwater_sim::{Config, EdgeOutcome, Native};
+use fairwater_net::{Capacity, DeliveryTrace, DrrConfig, Limit, QueueConfig, Time};
+use fairwater_sim::{EdgeOutcome, Experiment, Native};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use crate::support::figure::{Figure, Panel};
-use crate::support::{BOTTLENECK, Dumbbell, each_seed, observed, series};
+use crate::support::{BOTTLENECK, Dumbbell, each_seed, jain, observed, series};
 
 const SECONDS: u64 = 60;
 
@@ -40,7 +40,7 @@ fn cellular(seed: u64) -> DeliveryTrace {
 }
 
 /// The network with that link, whose buffer is as deep as that of a cellular one; from 5 s on.
-fn over(trace: &DeliveryTrace, network: Dumbbell, seed: u64) -> Config {
+fn over(trace: &DeliveryTrace, network: Dumbbell, seed: u64) -> Experiment {
     let mut config = network.warm_config(seed, 1.0 / 12.0);
     let link = &mut config.edges[BOTTLENECK].link;
     link.capacity = Capacity::Trace(Arc::new(trace.clone()));
@@ -61,7 +61,7 @@ fn alone(spec: &str, rtt_ms: u64, seed: u64) -> EdgeOutcome {
 }
 
 fn p95_ms(edge: &EdgeOutcome) -> f64 {
-    edge.queueing_us.p95 / 1e3
+    edge.queueing_us.unwrap().p95 / 1e3
 }
 
 /// The paper's ordering (§5): a delay far below CUBIC's, for little of the throughput. BBR
@@ -135,6 +135,70 @@ fn a_short_buffer_is_not_overfilled_for_long() {
         assert!(lost < 0.06, "{mbit} Mbit/s: {lost}");
         assert!(edge.utilisation > 0.9, "{mbit} Mbit/s: {edge:?}");
     }
+}
+
+/// Jain's index of five flows over the cellular link, and the link, with this queue.
+fn five(queue: QueueConfig, seed: u64) -> (f64, EdgeOutcome) {
+    let mut network = Dumbbell::new(5, 40, SECONDS as f64);
+    for _ in 0..5 {
+        network = network.plane("sprout");
+    }
+    let mut config = over(&cellular(seed), network, seed);
+    config.edges[BOTTLENECK].link.queue = queue;
+    for (flow, i) in config.flows.iter_mut().zip(0..) {
+        flow.start = Time::from_millis(1000 * i);
+    }
+    let mut outcome = observed(&config, &["sprout"]);
+    (jain(&outcome), outcome.edges.swap_remove(BOTTLENECK))
+}
+
+/// §2 assumes a queue for each user, as cellular links have. In one queue for all, the first flow
+/// keeps most: the model takes what others do for the link's.
+#[test]
+fn five_flows_share_fairly_where_each_has_its_own_queue() {
+    each_seed(1..=2, |seed| {
+        let own = QueueConfig::Drr(DrrConfig::default());
+        let common = QueueConfig::DropTail(Limit::Bytes(3_000_000));
+        let [own, common] = [own, common].map(|queue| five(queue, seed));
+        for (queue, (fair, edge)) in [("own", &own), ("common", &common)] {
+            let (used, p95_ms) = (edge.utilisation, p95_ms(edge));
+            println!("seed {seed}, {queue}: {fair:.3}, {used:.3} used, {p95_ms:.0} ms");
+        }
+        assert!(
+            own.0 > 0.95 && p95_ms(&own.1) < 150.0,
+            "seed {seed}: {own:?}"
+        );
+        assert!(own.1.utilisation > 0.93, "seed {seed}: {own:?}");
+        assert!(
+            common.0 < 0.8,
+            "seed {seed}: the page says otherwise: {common:?}"
+        );
+    });
+}
+
+/// ACKs that wait behind the other direction's data say nothing of the link that they acknowledge.
+#[test]
+fn two_directions_are_used_where_acks_have_their_own_queue() {
+    each_seed(1..=2, |seed| {
+        let own = QueueConfig::Drr(DrrConfig::default());
+        let common = QueueConfig::DropTail(Limit::Bytes(3_000_000));
+        let [own, common] = [own, common].map(|queue| {
+            let network = Dumbbell::new(5, 40, SECONDS as f64);
+            let network = network.plane("sprout").plane("sprout");
+            let mut config = over(&cellular(seed), network, seed);
+            let traces = [cellular(seed), cellular(seed + 10)];
+            for (edge, trace) in config.edges.iter_mut().zip(traces) {
+                edge.link.capacity = Capacity::Trace(Arc::new(trace));
+                edge.link.queue = queue.clone();
+            }
+            let flow = &mut config.flows[1];
+            std::mem::swap(&mut flow.from, &mut flow.to);
+            let outcome = observed(&config, &["sprout"]);
+            [0, 1].map(|edge| outcome.edges[edge].utilisation)
+        });
+        println!("seed {seed}: own {own:.3?}, common {common:.3?}");
+        assert!(own.iter().all(|used| *used > 0.7), "seed {seed}: {own:?}");
+    });
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use fairwater_net::{Limit, LossConfig, Probability, QueueConfig};
-use fairwater_sim::{Config, Outcome};
+use fairwater_sim::{Experiment, Outcome};
 
 use crate::support::figure::{Figure, Panel};
 use crate::support::{BOTTLENECK, Dumbbell, each_seed, observed, series};
@@ -14,7 +14,7 @@ const MSS: u32 = 1448;
 
 /// Packets that wait, on average over the time that counts.
 fn waiting(outcome: &Outcome, mbit: u64) -> f64 {
-    outcome.edges[BOTTLENECK].queueing_us.mean * mbit as f64 / PACKET_BITS
+    outcome.edges[BOTTLENECK].queueing_us.unwrap().mean * mbit as f64 / PACKET_BITS
 }
 
 /// Between α and β segments wait, on paths from a thin one to a long and fat one.
@@ -41,7 +41,7 @@ fn a_few_segments_wait_and_the_link_is_full() {
 }
 
 /// The paths of the reproduction's §3.1: what its Vegas was tried on.
-fn reproduced(lossy: bool, seed: u64) -> Config {
+fn reproduced(lossy: bool, seed: u64) -> Experiment {
     let mut network = Dumbbell::new(96, 20, 30.0).plane("vegas");
     if lossy {
         network.limit = Limit::Unlimited;
@@ -92,10 +92,10 @@ fn on_the_lossy_path_it_is_reno_without_the_queue() {
     let runs = each_seed(1..=5, |seed| {
         let rate = |spec: &str| {
             let mut config = reproduced(true, seed);
-            config.flows[0].governor = fairwater_sim::Governor::Plane(spec.to_owned());
+            config.flows[0].controller = fairwater_sim::Controller::Plane(spec.to_owned());
             let outcome = observed(&config, &[spec]);
             let edge = &outcome.edges[BOTTLENECK];
-            (edge.utilisation, edge.queueing_us.mean)
+            (edge.utilisation, edge.queueing_us.unwrap().mean)
         };
         (rate("vegas"), rate("reno"))
     });
@@ -126,4 +126,51 @@ fn the_figure_of_the_queue() {
             .level("four segments", 4.0),
     )
     .check();
+}
+
+/// A buffer of six bandwidth-delay products: paths where whatever slow start leaves in the queue
+/// drains at one segment a round trip, and passes for the path's RTT with whoever comes later.
+const DEEP: [(u64, u64); 6] = [(20, 50), (8, 80), (50, 30), (96, 20), (12, 120), (100, 60)];
+
+fn deep(mbit: u64, rtt_ms: u64, seconds: f64) -> Dumbbell {
+    let mut network = Dumbbell::new(mbit, rtt_ms, seconds);
+    network.limit = Limit::Bytes(6 * mbit * 1_000 * rtt_ms / 8);
+    network
+}
+
+/// When slow start ends, the queue that it built is given back at once (the paper's §III.C; Linux:
+/// `cwnd = min(cwnd, target_cwnd + 1)`).
+#[test]
+fn slow_start_leaves_no_queue_behind() {
+    for (mbit, rtt_ms) in DEEP {
+        let network = deep(mbit, rtt_ms, 40.0 * rtt_ms as f64 / 1e3).plane("vegas");
+        // Slow start takes at most twenty round trips.
+        let outcome = observed(&network.warm_config(1, 0.75), &["vegas"]);
+        let queue = waiting(&outcome, mbit);
+        let told = format!("{mbit} Mbit/s, {rtt_ms} ms: {queue:.1} packets wait");
+        assert!(queue < 8.0, "{told}");
+        assert_eq!(outcome.flows[0].retransmissions, 0, "{told}");
+        let used = outcome.edges[BOTTLENECK].utilisation;
+        assert!(used > 0.85, "{told}, {used}");
+    }
+}
+
+/// Two flows, the second later: whenever it comes, both have their share.
+#[test]
+fn a_second_flow_gets_its_share() {
+    for (mbit, rtt_ms) in DEEP {
+        let shares = each_seed(1..=4, |seed| {
+            let mut network = deep(mbit, rtt_ms, 60.0).plane("vegas").plane("vegas");
+            let later = Duration::from_millis(2_000 + 137 * seed);
+            network.flows[1].start = fairwater_net::Time::ZERO + later;
+            let outcome = observed(&network.warm_config(seed, 0.5), &["vegas"]);
+            let rates = outcome.flows.iter().map(|f| f.delivered_bytes as f64);
+            let (least, sum) = rates.fold((f64::MAX, 0.0), |(l, s), r| (r.min(l), s + r));
+            least / sum
+        });
+        assert!(
+            shares.iter().all(|share| *share > 0.2),
+            "{mbit} Mbit/s, {rtt_ms} ms: the lesser share is {shares:?}, by seed from 1"
+        );
+    }
 }

@@ -3,7 +3,9 @@
 use std::ops::ControlFlow;
 
 use fairwater_net::Time;
-use fairwater_sim::{Captured, EdgeId, Fate, Native, NodeId, Observer, SimulationError, run};
+use fairwater_sim::{
+    Captured, EdgeId, Native, NodeId, Observer, PacketOutcome, SimulationError, run,
+};
 
 use crate::support::{BOTTLENECK, Dumbbell, outcome, plane};
 
@@ -40,7 +42,7 @@ fn a_capture_at_the_sender_has_all_that_it_sent() {
         .native(Native::Reno)
         .native(Native::Cubic);
     let mut config = network.config(1);
-    config.measure.capture = Some(NodeId(2));
+    config.measure.capture = vec![NodeId(2)];
     let mut counting = Counting::default();
     let captured = run(&config, plane(&[]), &mut counting).unwrap();
     let flow = &captured.flows[0];
@@ -51,7 +53,7 @@ fn a_capture_at_the_sender_has_all_that_it_sent() {
     );
     assert!(counting.acks_in > 100 && counting.acks_in < counting.data_out);
     // Looking on changes nothing.
-    config.measure.capture = None;
+    config.measure.capture = Vec::new();
     assert_eq!(captured, outcome(&config));
 }
 
@@ -64,14 +66,14 @@ struct Fates {
 }
 
 impl Observer for Fates {
-    fn fate(&mut self, flow: usize, fate: &Fate) {
-        match fate {
-            Fate::Passed(passage) => {
-                self.flows[flow].0 += u64::from(passage.size_bytes);
+    fn packet_outcome(&mut self, flow: usize, outcome: &PacketOutcome) {
+        match outcome {
+            PacketOutcome::Delivered(times) => {
+                self.flows[flow].0 += u64::from(times.size_bytes);
                 self.packets += 1;
-                self.queued_ns += passage.queueing_delay().as_nanos();
+                self.queued_ns += times.queueing_delay().as_nanos();
             }
-            Fate::Dropped { size_bytes, .. } => {
+            PacketOutcome::Dropped { size_bytes, .. } => {
                 assert!(*size_bytes >= 52);
                 self.flows[flow].1 += 1;
             }
@@ -90,22 +92,22 @@ fn what_becomes_of_packets_on_an_edge_adds_up_to_its_outcome() {
     config.flows[0].stop = Some(Time::from_millis(4_000));
     config.flows[1].stop = Some(Time::from_millis(4_000));
     config.measure.watch = Some(EdgeId(BOTTLENECK as u32));
-    let mut fates = Fates::default();
-    let watched = run(&config, plane(&[]), &mut fates).unwrap();
+    let mut outcomes = Fates::default();
+    let watched = run(&config, plane(&[]), &mut outcomes).unwrap();
     let edge = &watched.edges[BOTTLENECK];
-    let [reno, cubic] = fates.flows;
+    let [reno, cubic] = outcomes.flows;
     assert!(
         reno.0 > 1_000_000 && cubic.0 > 1_000_000,
         "{reno:?} {cubic:?}"
     );
     assert_eq!(
-        (reno.0 + cubic.0, fates.packets),
+        (reno.0 + cubic.0, outcomes.packets),
         (edge.bytes, edge.packets)
     );
     assert!(edge.lost > 0 && edge.dropped > 0, "{edge:?}");
     assert_eq!(reno.1 + cubic.1, edge.lost + edge.dropped);
-    let mean_us = fates.queued_ns as f64 / 1e3 / fates.packets as f64;
-    assert!((mean_us - edge.queueing_us.mean).abs() < 1e-3);
+    let mean_us = outcomes.queued_ns as f64 / 1e3 / outcomes.packets as f64;
+    assert!((mean_us - edge.queueing_us.unwrap().mean).abs() < 1e-3);
     config.measure.watch = None;
     assert_eq!(watched, outcome(&config));
 }

@@ -3,12 +3,12 @@
 use std::thread;
 
 use fairwater_net::Time;
-use fairwater_sim::{Config, Governor, Measure, Native, Outcome, SizeCdf, Traffic};
+use fairwater_sim::{Controller, Experiment, Measure, Native, Outcome, SizeCdf, Traffic};
 
 use crate::support::{Dumbbell, outcome};
 
 /// Some of everything that draws from the seed.
-fn configs() -> Vec<Config> {
+fn configs() -> Vec<Experiment> {
     let sizes = SizeCdf {
         points: vec![(0.0, 0.0), (10_000.0, 0.7), (300_000.0, 1.0)],
     };
@@ -19,7 +19,7 @@ fn configs() -> Vec<Config> {
                 .plane("reno")
                 .plane("cubic")
                 .flow(
-                    Governor::Plane("reno".to_owned()),
+                    Controller::Plane("reno".to_owned()),
                     Traffic::Requests {
                         sizes: sizes.clone().into(),
                         load: 500_000.0,
@@ -78,9 +78,9 @@ fn another_flow_does_not_move_what_those_before_it_draw() {
         .into(),
         load: 100_000.0,
     };
-    let governor = Governor::Native(Native::Reno);
-    let alone = Dumbbell::new(100, 10, 5.0).flow(governor.clone(), requests.clone());
-    let together = alone.clone().flow(governor, requests);
+    let controller = Controller::Native(Native::Reno);
+    let alone = Dumbbell::new(100, 10, 5.0).flow(controller.clone(), requests.clone());
+    let together = alone.clone().flow(controller, requests);
     let asked = |network: &Dumbbell| -> Vec<(Time, u64)> {
         let flow = &outcome(&network.config(9)).flows[0];
         let mut asked: Vec<_> = flow.requests.iter().map(|r| (r.start, r.bytes)).collect();

@@ -7,12 +7,12 @@ use std::thread;
 
 use fairwater_net::{Limit, Time};
 use fairwater_plane::{Plane, SignalSet};
-use fairwater_sim::{Governor, Native, Outcome, Traffic, run};
+use fairwater_sim::{Controller, Native, Outcome, Traffic, run};
 
 use crate::support::{BOTTLENECK, Dumbbell, jain, plane, rate};
 
-/// A governor, and what snapshots call it.
-type Named = (String, Governor);
+/// A controller, and what snapshots call it.
+type Named = (String, Controller);
 
 /// The plane's algorithms, but the one that does nothing of its own accord.
 fn algorithms() -> impl Iterator<Item = &'static str> {
@@ -20,18 +20,21 @@ fn algorithms() -> impl Iterator<Item = &'static str> {
     all.filter(|name| *name != "constant")
 }
 
-fn governors() -> Vec<Named> {
+fn controllers() -> Vec<Named> {
     let natives = [("reno", Native::Reno), ("cubic", Native::Cubic)];
-    let natives = natives.map(|(name, kind)| (format!("native-{name}"), Governor::Native(kind)));
-    let of_plane = |name: &str| (format!("plane-{name}"), Governor::Plane(name.to_owned()));
+    let natives = natives.map(|(name, kind)| (format!("native-{name}"), Controller::Native(kind)));
+    let of_plane = |name: &str| (format!("plane-{name}"), Controller::Plane(name.to_owned()));
     natives
         .into_iter()
         .chain(algorithms().map(of_plane))
         .collect()
 }
 
-fn hosting(governors: &[&Governor]) -> Plane {
-    if governors.iter().any(|g| matches!(g, Governor::Plane(_))) {
+fn hosting(controllers: &[&Controller]) -> Plane {
+    if controllers
+        .iter()
+        .any(|g| matches!(g, Controller::Plane(_)))
+    {
         plane(&algorithms().collect::<Vec<_>>())
     } else {
         Plane::new("sim", SignalSet::ALL)
@@ -49,17 +52,17 @@ fn in_parallel<T: Send>(jobs: Vec<impl FnOnce() -> T + Send>) -> Vec<T> {
 const MBIT: u64 = 12;
 
 /// One flow for 12 s, of which the last 10 count.
-fn alone(governor: &Governor, loss_per_mille: u32, buffer: f64, rtt_ms: u64) -> Outcome {
-    let mut network = Dumbbell::new(MBIT, rtt_ms, 12.0).flow(governor.clone(), Traffic::Bulk);
+fn alone(controller: &Controller, loss_per_mille: u32, buffer: f64, rtt_ms: u64) -> Outcome {
+    let mut network = Dumbbell::new(MBIT, rtt_ms, 12.0).flow(controller.clone(), Traffic::Bulk);
     let bdp_bytes = rate(MBIT).bytes_in(network.rtt);
     network.limit = Limit::Bytes((bdp_bytes as f64 * buffer) as u64);
     network.loss_per_mille = loss_per_mille;
     let mut config = network.config(1);
     config.measure.from = Time::from_millis(2_000);
-    run(&config, hosting(&[governor]), &mut ()).unwrap()
+    run(&config, hosting(&[controller]), &mut ()).unwrap()
 }
 
-fn table(governor: &Governor) -> String {
+fn table(controller: &Controller) -> String {
     let mut table = format!(
         "{MBIT} Mbit/s\n\
          loss %  buffer BDP  RTT ms | utilisation %  queueing p50 ms  resent  timeouts\n"
@@ -67,17 +70,17 @@ fn table(governor: &Governor) -> String {
     for loss_per_mille in [0, 1, 10] {
         for buffer in [0.5, 1.0, 2.0] {
             for rtt_ms in [10, 40, 100] {
-                let outcome = alone(governor, loss_per_mille, buffer, rtt_ms);
+                let outcome = alone(controller, loss_per_mille, buffer, rtt_ms);
                 let (edge, flow) = (&outcome.edges[BOTTLENECK], &outcome.flows[0]);
                 // What holds for any of them: nothing passes that could not, or that was not sent.
-                assert!(edge.utilisation <= 1.0, "{governor:?}: {edge:?}");
-                assert!(flow.delivered_bytes > 0, "{governor:?}: {flow:?}");
+                assert!(edge.utilisation <= 1.0, "{controller:?}: {edge:?}");
+                assert!(flow.delivered_bytes > 0, "{controller:?}: {flow:?}");
                 writeln!(
                     table,
                     "{:6.1}  {buffer:10.1}  {rtt_ms:6} | {:13.2}  {:15.3}  {:6}  {:8}",
                     f64::from(loss_per_mille) / 10.0,
                     edge.utilisation * 100.0,
-                    edge.queueing_us.p50 / 1_000.0,
+                    edge.queueing_us.unwrap().p50 / 1_000.0,
                     flow.retransmissions,
                     flow.timeouts
                 )
@@ -90,17 +93,19 @@ fn table(governor: &Governor) -> String {
 
 #[test]
 fn each_algorithm_alone_at_each_loss_buffer_and_round_trip() {
-    let governors = governors();
-    let jobs = governors.iter().map(|(_, governor)| || table(governor));
+    let controllers = controllers();
+    let jobs = controllers
+        .iter()
+        .map(|(_, controller)| || table(controller));
     let tables = in_parallel(jobs.collect());
-    for ((name, _), table) in governors.iter().zip(tables) {
+    for ((name, _), table) in controllers.iter().zip(tables) {
         insta::assert_snapshot!(name.as_str(), table);
     }
 }
 
 /// Two flows for 20 s over 40 ms, the second 777 ms behind; the last 15 s count. Who has more is of
 /// this one phase: see the limits in docs/simulator.md.
-fn together(first: &Governor, second: &Governor) -> Outcome {
+fn together(first: &Controller, second: &Controller) -> Outcome {
     let network = Dumbbell::new(MBIT, 40, 20.0)
         .flow(first.clone(), Traffic::Bulk)
         .flow(second.clone(), Traffic::Bulk);
@@ -122,16 +127,16 @@ fn row(first: &Named, second: &Named) -> String {
         100.0 * two / (one + two),
         jain(&outcome),
         edge.utilisation * 100.0,
-        edge.queueing_us.p50 / 1_000.0,
+        edge.queueing_us.unwrap().p50 / 1_000.0,
         outcome.flows.iter().map(|f| f.retransmissions).sum::<u64>()
     )
 }
 
 #[test]
 fn each_pair_of_algorithms_at_one_bottleneck() {
-    let governors = governors();
-    let jobs = governors.iter().enumerate().map(|(index, first)| {
-        let others = &governors[index..];
+    let controllers = controllers();
+    let jobs = controllers.iter().enumerate().map(|(index, first)| {
+        let others = &controllers[index..];
         move || others.iter().map(|second| row(first, second)).collect()
     });
     let rows: Vec<String> = in_parallel(jobs.collect());

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use fairwater_net::{Capacity, Limit, QueueConfig, Rate, Time};
 use fairwater_sim::{
-    Config, FlowConfig, Governor, Measure, Native, NodeId, Path, PlaneConfig, TcpConfig, Traffic,
+    Controller, Experiment, FlowConfig, Measure, Native, NodeId, Path, PlaneConfig, TcpConfig,
+    Traffic,
 };
 
 use crate::support::{edge, link, outcome};
 
 /// 50 to 1: node 0 is the switch, node 1 the receiver; 20 µs, 10 Gbit/s.
-fn incast(governor: &Governor, segments: u64, period: Duration, seed: u64) -> Config {
+fn incast(controller: &Controller, segments: u64, period: Duration, seed: u64) -> Experiment {
     const SENDERS: u32 = 50;
     let rate = Capacity::Rate(Rate::from_bps(10_000_000_000).unwrap());
     let mut wire = link(rate, Duration::from_micros(5));
@@ -28,7 +29,7 @@ fn incast(governor: &Governor, segments: u64, period: Duration, seed: u64) -> Co
             from: NodeId(sender),
             to: NodeId(1),
             path: Path::Shortest,
-            governor: governor.clone(),
+            controller: controller.clone(),
             traffic: Traffic::Bytes(segments * 1448),
             start: Time::ZERO,
             start_jitter: Duration::from_micros(10),
@@ -42,7 +43,7 @@ fn incast(governor: &Governor, segments: u64, period: Duration, seed: u64) -> Co
             },
         });
     }
-    Config {
+    Experiment {
         seed,
         duration: Duration::from_secs(2),
         nodes: 2 + SENDERS,
@@ -59,12 +60,12 @@ fn incast(governor: &Governor, segments: u64, period: Duration, seed: u64) -> Co
 
 #[test]
 fn an_incast_of_ccps_figure_14_is_done_whoever_governs() {
-    let native = Governor::Native(Native::Reno);
-    let plane = Governor::Plane("reno".to_owned());
+    let native = Controller::Native(Native::Reno);
+    let plane = Controller::Plane("reno".to_owned());
     for segments in [10, 100, 1_000] {
-        for (governor, period_us) in [(&native, 0), (&plane, 10), (&plane, 1_000)] {
+        for (controller, period_us) in [(&native, 0), (&plane, 10), (&plane, 1_000)] {
             let period = Duration::from_micros(period_us);
-            let outcome = outcome(&incast(governor, segments, period, 7));
+            let outcome = outcome(&incast(controller, segments, period, 7));
             let took = |flow: &fairwater_sim::FlowOutcome| flow.requests[0].took;
             assert!(outcome.flows.iter().all(|flow| flow.unfinished == 0));
             let tail = outcome.flows.iter().map(took).max().unwrap();
@@ -75,11 +76,11 @@ fn an_incast_of_ccps_figure_14_is_done_whoever_governs() {
             assert!(tail > least, "{tail:?} < {least:?}");
             assert!(
                 tail < 3 * least + Duration::from_millis(10),
-                "{governor:?}: {tail:?}"
+                "{controller:?}: {tail:?}"
             );
             assert_eq!(outcome.notices, []);
             // Ten segments are under way before the plane has said a word.
-            let reports = *governor == plane && segments > 10;
+            let reports = *controller == plane && segments > 10;
             assert!(outcome.reports > 0 || !reports);
         }
     }

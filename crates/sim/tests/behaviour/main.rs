@@ -4,6 +4,7 @@
 
 mod capture;
 mod check;
+mod conservation;
 mod determinism;
 mod grid;
 mod incast;

@@ -43,7 +43,7 @@ fn samples_add_up_to_summaries() {
     let most = delays.iter().copied().fold(0.0, f64::max);
     // A packet waits for a full buffer of 30 ms at most.
     assert!(most > 10_000.0 && most <= 30_000.0, "{most}");
-    let q = bottleneck.queueing_us;
+    let q = bottleneck.queueing_us.unwrap();
     assert!(
         q.min <= q.p50 && q.p50 <= q.p95 && q.p95 <= q.p99 && q.p99 <= 30_100.0,
         "{q:?}"
@@ -85,15 +85,15 @@ fn what_waits_in_a_full_buffer_is_what_delays() {
     let edge = &outcome.edges[BOTTLENECK];
     // 82 segments of 1500 bytes at 12 Mbit/s are 82 ms, of which 40 are on the way.
     assert!(
-        (edge.queueing_us.p50 - 42_000.0).abs() < 2_500.0,
+        (edge.queueing_us.unwrap().p50 - 42_000.0).abs() < 2_500.0,
         "{:?}",
         edge.queueing_us
     );
     let queued = edge.samples[5].queued_bytes as f64;
     assert!(
-        (queued * 8.0 / 12.0 - edge.queueing_us.p50).abs() < 3_000.0,
+        (queued * 8.0 / 12.0 - edge.queueing_us.unwrap().p50).abs() < 3_000.0,
         "{queued}"
     );
-    let rtt = outcome.flows[0].rtt_us;
+    let rtt = outcome.flows[0].rtt_us.unwrap();
     assert!((rtt.p50 - 82_000.0).abs() < 3_000.0, "{rtt:?}");
 }

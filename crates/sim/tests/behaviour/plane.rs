@@ -7,7 +7,7 @@ use fairwater_net::{Limit, Time};
 use fairwater_plane::{
     Algorithm, AlgorithmError, Control, Field, Flow, FlowInfo, Plane, Programs, Report, SignalSet,
 };
-use fairwater_sim::{Config, Native, Outcome, run};
+use fairwater_sim::{Experiment, Native, Outcome, run};
 
 use crate::support::{BOTTLENECK, Dumbbell, plane};
 
@@ -28,12 +28,12 @@ const BEGAN: u64 = u64::MAX;
 
 /// What an algorithm saw: the time, cwnd and bytes acknowledged of each report, and of each flow
 /// that began, or began again.
-type Seen = Arc<Mutex<Vec<(u64, u64, u64)>>>;
+type ReportLog = Arc<Mutex<Vec<(u64, u64, u64)>>>;
 
 #[derive(Clone)]
 struct Growing {
     acked: Field,
-    seen: Seen,
+    seen: ReportLog,
 }
 
 impl Algorithm for Growing {
@@ -59,8 +59,8 @@ impl Flow for Growing {
     }
 }
 
-fn growing() -> (Plane, Seen) {
-    let seen = Seen::default();
+fn growing() -> (Plane, ReportLog) {
+    let seen = ReportLog::default();
     let mut plane = Plane::new("sim", SignalSet::ALL);
     let build = |programs: &mut Programs| -> Result<Growing, AlgorithmError> {
         let program = programs.add("growing", PROGRAM)?;
@@ -73,7 +73,7 @@ fn growing() -> (Plane, Seen) {
     (plane, seen)
 }
 
-fn grow(config: &Config) -> (Outcome, Vec<(u64, u64, u64)>) {
+fn grow(config: &Experiment) -> (Outcome, Vec<(u64, u64, u64)>) {
     let (plane, seen) = growing();
     let outcome = run(config, plane, &mut ()).unwrap();
     let seen = seen.lock().unwrap().clone();
@@ -175,7 +175,7 @@ fn a_flow_of_the_planes_reno_does_as_reno_does() {
         let outcome = run(&config, plane(&["reno", "cubic"]), &mut ()).unwrap();
         (
             outcome.edges[BOTTLENECK].utilisation,
-            outcome.edges[BOTTLENECK].queueing_us.p50,
+            outcome.edges[BOTTLENECK].queueing_us.unwrap().p50,
         )
     };
     for (name, native) in [("reno", Native::Reno), ("cubic", Native::Cubic)] {

@@ -9,7 +9,8 @@ use fairwater_plane::{
     SignalSet,
 };
 use fairwater_sim::{
-    CommandError, Config, EdgeId, EdgeReading, FlowReading, Measure, Native, Outcome, Simulation,
+    CommandError, EdgeId, EdgeSnapshot, Experiment, FlowSnapshot, Measure, Native, Outcome,
+    Simulation,
 };
 use proptest::prelude::*;
 
@@ -17,7 +18,7 @@ use crate::support::{BOTTLENECK, Dumbbell, outcome, plane};
 
 const BOTTLENECK_EDGE: EdgeId = EdgeId(BOTTLENECK as u32);
 
-fn config(seed: u64, mbit: u64, rtt_ms: u64) -> Config {
+fn config(seed: u64, mbit: u64, rtt_ms: u64) -> Experiment {
     let mut network = Dumbbell::new(mbit, rtt_ms, 2.0)
         .plane("cubic")
         .native(Native::Reno);
@@ -30,7 +31,7 @@ fn config(seed: u64, mbit: u64, rtt_ms: u64) -> Config {
     config
 }
 
-fn stepped(config: &Config) -> Simulation<&Config> {
+fn stepped(config: &Experiment) -> Simulation<&Experiment> {
     Simulation::new(config, plane(&["reno", "cubic"]), ()).unwrap()
 }
 
@@ -85,8 +86,8 @@ fn readings_at_the_end_are_what_the_outcome_says() {
     let config = config(4, 12, 20);
     let mut simulation = stepped(&config);
     simulation.step_until(simulation.end()).unwrap();
-    let flows: Vec<FlowReading> = (0..2).map(|i| simulation.flow(i).unwrap()).collect();
-    let edge: EdgeReading = simulation.edge(BOTTLENECK_EDGE).unwrap();
+    let flows: Vec<FlowSnapshot> = (0..2).map(|i| simulation.flow(i).unwrap()).collect();
+    let edge: EdgeSnapshot = simulation.edge(BOTTLENECK_EDGE).unwrap();
     assert_eq!(simulation.flow(2), None);
     assert_eq!(simulation.edge(EdgeId(99)), None);
     let outcome: Outcome = simulation.finish().unwrap();
@@ -121,9 +122,9 @@ fn a_queue_is_read_as_it_is_at_that_time() {
 }
 
 /// Does nothing by itself; writes down when it reported and with what cwnd and rate.
-struct Silent(Seen);
+struct Silent(ReportLog);
 
-type Seen = Arc<Mutex<Vec<(u64, u64, u64)>>>;
+type ReportLog = Arc<Mutex<Vec<(u64, u64, u64)>>>;
 
 impl Algorithm for Silent {
     fn name(&self) -> &str {
@@ -142,8 +143,8 @@ impl Flow for Silent {
     }
 }
 
-fn silent(config: &Config) -> (Simulation<&Config>, Seen) {
-    let seen = Seen::default();
+fn silent(config: &Experiment) -> (Simulation<&Experiment>, ReportLog) {
+    let seen = ReportLog::default();
     let mut plane = Plane::new("sim", SignalSet::ALL);
     let build = |programs: &mut Programs| -> Result<Silent, AlgorithmError> {
         programs.add("silent", "(def (Report (n 0))) (when true (report))")?;
@@ -188,10 +189,10 @@ fn what_cannot_be_commanded_is_refused_by_name_and_nothing_changes() {
         .native(Native::Reno)
         .config(1);
     let (mut simulation, _) = silent(&config);
-    // Before the handshake nobody governs.
+    // Before the handshake nobody controls.
     assert_eq!(
         simulation.command(0, Some(1448), None),
-        Err(CommandError::NotGoverned(0))
+        Err(CommandError::NotControlled(0))
     );
     simulation.step_until(Time::from_millis(100)).unwrap();
     let before = simulation.flow(0);
@@ -203,7 +204,7 @@ fn what_cannot_be_commanded_is_refused_by_name_and_nothing_changes() {
             Some(MAX_RATE + 1),
             CommandError::RateAbsurd(MAX_RATE + 1),
         ),
-        (1, Some(1448), None, CommandError::NotGoverned(1)),
+        (1, Some(1448), None, CommandError::NotControlled(1)),
         (2, Some(1448), None, CommandError::UnknownFlow(2)),
     ] {
         assert_eq!(simulation.command(flow, cwnd, rate), Err(expected));

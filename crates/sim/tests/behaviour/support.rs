@@ -5,9 +5,9 @@ mod networks;
 
 pub(crate) use networks::{BOTTLENECK, Dumbbell, edge, jain, link, plane, rate};
 
-use fairwater_sim::{Config, Outcome, run};
+use fairwater_sim::{Experiment, Outcome, run};
 
 /// Runs with Reno and Cubic in the plane.
-pub(crate) fn outcome(config: &Config) -> Outcome {
+pub(crate) fn outcome(config: &Experiment) -> Outcome {
     run(config, plane(&["reno", "cubic"]), &mut ()).unwrap()
 }

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use fairwater_net::{Capacity, Time};
-use fairwater_sim::{Governor, Native, SizeCdf, Traffic};
+use fairwater_sim::{Controller, Native, SizeCdf, Traffic};
 use proptest::prelude::*;
 
 use crate::support::{BOTTLENECK, Dumbbell, outcome, rate};
 
-fn reno() -> Governor {
-    Governor::Native(Native::Reno)
+fn reno() -> Controller {
+    Controller::Native(Native::Reno)
 }
 
 #[test]
@@ -154,7 +154,7 @@ proptest! {
         }).collect();
         points.last_mut().unwrap().1 = 1.0;
         let sizes = SizeCdf { points };
-        prop_assert!(sizes.problems().is_empty(), "{:?}", sizes.problems());
+        prop_assert!(sizes.errors().is_empty(), "{:?}", sizes.errors());
         let mut shares = shares;
         shares.sort_by(f64::total_cmp);
         let drawn: Vec<_> = shares.iter().map(|share| sizes.quantile(*share)).collect();

@@ -7,7 +7,7 @@ use fairwater_net::{
 };
 use fairwater_plane::{Plane, SignalSet};
 use fairwater_sim::{
-    Config, Edge, FlowConfig, Governor, Measure, Native, NodeId, Outcome, Path, PlaneConfig,
+    Controller, Edge, Experiment, FlowConfig, Measure, Native, NodeId, Outcome, Path, PlaneConfig,
     TcpConfig, Traffic,
 };
 
@@ -42,14 +42,14 @@ impl Dumbbell {
         }
     }
 
-    pub(crate) fn flow(mut self, governor: Governor, traffic: Traffic) -> Self {
+    pub(crate) fn flow(mut self, controller: Controller, traffic: Traffic) -> Self {
         let index = self.flows.len();
         self.flows.push(FlowConfig {
             name: format!("flow {index}"),
             from: NodeId(0),
             to: NodeId(0),
             path: Path::Shortest,
-            governor,
+            controller,
             traffic,
             start: Time::ZERO,
             start_jitter: Duration::ZERO,
@@ -62,15 +62,15 @@ impl Dumbbell {
     }
 
     pub(crate) fn native(self, native: Native) -> Self {
-        self.flow(Governor::Native(native), Traffic::Bulk)
+        self.flow(Controller::Native(native), Traffic::Bulk)
     }
 
     pub(crate) fn plane(self, algorithm: &str) -> Self {
-        self.flow(Governor::Plane(algorithm.to_owned()), Traffic::Bulk)
+        self.flow(Controller::Plane(algorithm.to_owned()), Traffic::Bulk)
     }
 
     /// Nodes 0 and 1 are the routers; flow i is from node 2 + 2 i to the node after it.
-    pub(crate) fn config(&self, seed: u64) -> Config {
+    pub(crate) fn config(&self, seed: u64) -> Experiment {
         let mut forward = link(Capacity::Rate(rate(self.mbit)), self.rtt / 2);
         forward.queue = QueueConfig::DropTail(self.limit);
         if let Some(loss) = Probability::from_ppb(self.loss_per_mille * 1_000_000) {
@@ -87,7 +87,7 @@ impl Dumbbell {
                 edges.push(edge(&name, a, b, link(Capacity::Unlimited, Duration::ZERO)));
             }
         }
-        Config {
+        Experiment {
             seed,
             duration: Duration::from_secs_f64(self.seconds),
             nodes: 2 + 2 * u32::try_from(flows.len()).unwrap(),
@@ -99,7 +99,7 @@ impl Dumbbell {
     }
 
     /// Counted from that share of the duration on.
-    pub(crate) fn warm_config(&self, seed: u64, warm: f64) -> Config {
+    pub(crate) fn warm_config(&self, seed: u64, warm: f64) -> Experiment {
         let mut config = self.config(seed);
         config.measure.from = Time::ZERO + config.duration.mul_f64(warm);
         config

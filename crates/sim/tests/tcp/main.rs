@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod bottleneck;
-mod nonsense;
+mod invalid_input;
 mod receiver;
 mod recovery;
 mod script;

@@ -7,7 +7,7 @@ use fairwater_sim::tcp::{Cause, State};
 use fairwater_sim::{Ecn, Native, TcpConfig};
 
 use crate::script::{Says, Script, config};
-use crate::wire::{Fate, Fates, Wire};
+use crate::wire::{Impairment, Impairments, Wire};
 
 fn window_of_twenty(prr: bool) -> Script {
     let config = TcpConfig {
@@ -92,11 +92,11 @@ fn prr_ends_at_ssthresh() {
     }
 }
 
-fn drop_numbers(numbers: &[u64]) -> Fates {
+fn drop_numbers(numbers: &[u64]) -> Impairments {
     let numbers = numbers.to_vec();
-    Box::new(move |n, _| Fate {
+    Box::new(move |n, _| Impairment {
         drop: numbers.contains(&n),
-        ..Fate::default()
+        ..Impairment::default()
     })
 }
 
@@ -138,10 +138,10 @@ fn a_loss_that_a_probe_repaired_is_congestion() {
         };
         let mut wire = Wire::new(&config, Native::Reno);
         wire.sender.write(4 * 1448);
-        wire.forward = Box::new(move |n, _| Fate {
+        wire.forward = Box::new(move |n, _| Impairment {
             drop: n == 7 && was_lost,
             late: Duration::from_millis(if n == 7 { 225 } else { 0 }),
-            ..Fate::default()
+            ..Impairment::default()
         });
         wire.run_until(Time::from_millis(100));
         wire.sender.write(4 * 1448);
@@ -186,9 +186,9 @@ fn rfc_8985_finds_a_lost_retransmission() {
     wire.forward = Box::new(move |_, segment| {
         let drop = segment.seq == 30 * 1448 && seen < 2;
         seen += u64::from(drop);
-        Fate {
+        Impairment {
             drop,
-            ..Fate::default()
+            ..Impairment::default()
         }
     });
     wire.sender.write(400 * 1448);
@@ -209,9 +209,9 @@ fn each_loss_costs_one_retransmission() {
             };
             let mut wire = Wire::new(&config, native);
             wire.serialisation = Duration::from_micros(100);
-            wire.forward = Box::new(|n, _| Fate {
+            wire.forward = Box::new(|n, _| Impairment {
                 drop: n % 397 == 200 && n < 20_000,
-                ..Fate::default()
+                ..Impairment::default()
             });
             wire.sender.write(30_000 * 1448);
             wire.sender.close();
@@ -237,9 +237,9 @@ fn rfc_6298_backs_off_and_comes_back() {
     };
     let mut wire = Wire::new(&config, Native::Reno);
     wire.sender.write(10 * 1448);
-    wire.forward = Box::new(|n, _| Fate {
+    wire.forward = Box::new(|n, _| Impairment {
         drop: (10..15).contains(&n),
-        ..Fate::default()
+        ..Impairment::default()
     });
     wire.run_until(Time::from_millis(20));
     // All ten are acknowledged within the round trip, one by one: R = 20 ms, 9 times again, by
@@ -269,14 +269,14 @@ fn a_handshake_is_tried_again_after_1_3_and_7_s() {
     for (lost, cwnd) in [(0, 10), (1, 10), (2, 1), (3, 1)] {
         for forward in [true, false] {
             let mut wire = Wire::new(&TcpConfig::default(), Native::Constant(1 << 30));
-            let fates: Fates = Box::new(move |n, s| Fate {
+            let outcomes: Impairments = Box::new(move |n, s| Impairment {
                 drop: s.syn && n < lost,
-                ..Fate::default()
+                ..Impairment::default()
             });
             if forward {
-                wire.forward = fates;
+                wire.forward = outcomes;
             } else {
-                wire.reverse = fates;
+                wire.reverse = outcomes;
             }
             wire.sender.write(100 * 1448);
             wire.sender.close();
@@ -304,9 +304,9 @@ fn a_lost_flight_is_repaired_by_slow_start() {
     let mut wire = Wire::new(&config, Native::Reno);
     wire.sender.write(1 << 40);
     // Everything for a while, probes too.
-    wire.forward = Box::new(|n, _| Fate {
+    wire.forward = Box::new(|n, _| Impairment {
         drop: (30..74).contains(&n),
-        ..Fate::default()
+        ..Impairment::default()
     });
     wire.run_until(Time::from_millis(5_000));
     let timeouts: Vec<_> = wire
@@ -336,13 +336,13 @@ fn a_spurious_timeout_is_taken_back() {
         };
         let mut wire = Wire::new(&config, native);
         wire.sender.write(1 << 40);
-        wire.forward = Box::new(|n, _| Fate {
+        wire.forward = Box::new(|n, _| Impairment {
             late: if (310..3_000).contains(&n) {
                 Duration::from_millis(1_000)
             } else {
                 Duration::ZERO
             },
-            ..Fate::default()
+            ..Impairment::default()
         });
         wire.run_until(Time::from_millis(1_500));
         let counters = wire.sender.counters();
@@ -361,13 +361,13 @@ fn a_spurious_timeout_is_taken_back() {
 fn reordering_is_learnt() {
     let mut wire = Wire::new(&TcpConfig::default(), Native::Constant(100 * 1448));
     wire.serialisation = Duration::from_micros(100);
-    wire.forward = Box::new(|n, _| Fate {
+    wire.forward = Box::new(|n, _| Impairment {
         late: if n % 50 == 7 {
             Duration::from_millis(2)
         } else {
             Duration::ZERO
         },
-        ..Fate::default()
+        ..Impairment::default()
     });
     wire.sender.write(5_000 * 1448);
     wire.sender.close();

@@ -1,7 +1,7 @@
 //! A sender alone, whose ACKs are written by hand.
 
 use fairwater_net::Time;
-use fairwater_sim::native::NativeGovernor;
+use fairwater_sim::native::NativeController;
 use fairwater_sim::tcp::{Block, Invocation, Segment, Sender};
 use fairwater_sim::{Native, TcpConfig};
 
@@ -9,7 +9,7 @@ pub(crate) const MSS: u64 = 1_000;
 
 pub(crate) struct Script {
     pub(crate) sender: Sender,
-    governor: NativeGovernor,
+    controller: NativeController,
     pub(crate) now: Time,
 }
 
@@ -36,7 +36,7 @@ impl Script {
         sender.write(1 << 40);
         Self {
             sender,
-            governor: NativeGovernor::new(native, config),
+            controller: NativeController::new(native, config),
             now: Time::ZERO,
         }
     }
@@ -75,7 +75,7 @@ impl Script {
     pub(crate) fn answer(&mut self) -> Option<Invocation> {
         let invocation = self.sender.poll_invocation();
         if let Some(invocation) = &invocation {
-            let controls = self.governor.on_invocation(invocation);
+            let controls = self.controller.on_invocation(invocation);
             self.sender.set_controls(controls);
         }
         assert_eq!(self.sender.in_flight(), self.sender.recount_in_flight());

@@ -1,4 +1,4 @@
-//! What is sent and when, while nothing is lost; and what the governor is told.
+//! What is sent and when, while nothing is lost; and what the controller is told.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use fairwater_sim::tcp::{Controls, Sender, State};
 use fairwater_sim::{Native, TcpConfig};
 
 use crate::script::{MSS, Says, Script, config};
-use crate::wire::{Fate, Wire};
+use crate::wire::{Impairment, Wire};
 
 #[test]
 fn rfc_6928_begins_with_ten_segments_and_doubles() {
@@ -27,9 +27,9 @@ fn rfc_6928_begins_with_ten_segments_and_doubles() {
 fn reno_grows_by_one_segment_a_round_trip_after_slow_start() {
     let mut wire = Wire::new(&TcpConfig::default(), Native::Reno);
     wire.sender.write(1 << 40);
-    wire.forward = Box::new(|n, _| Fate {
+    wire.forward = Box::new(|n, _| Impairment {
         drop: n == 100,
-        ..Fate::default()
+        ..Impairment::default()
     });
     wire.run_until(Time::from_millis(200));
     let (from, at) = (wire.sender.controls().cwnd, wire.now);
@@ -48,9 +48,9 @@ fn cubic_returns_to_its_plateau_after_k() {
     let mut wire = Wire::new(&TcpConfig::default(), Native::Cubic);
     wire.delay = Duration::from_millis(50);
     wire.sender.write(1 << 40);
-    wire.forward = Box::new(|n, _| Fate {
+    wire.forward = Box::new(|n, _| Impairment {
         drop: n == 700,
-        ..Fate::default()
+        ..Impairment::default()
     });
     let begin = loop {
         wire.step();
@@ -156,9 +156,9 @@ fn a_closed_window_is_probed() {
         Box::new(move |_, ack| {
             let drop = ack.ack == 14_480 && ack.window == 14_480 && !lost;
             lost |= drop;
-            Fate {
+            Impairment {
                 drop,
-                ..Fate::default()
+                ..Impairment::default()
             }
         })
     };
@@ -254,9 +254,9 @@ fn rate_samples_are_the_bottlenecks() {
 fn signals_add_up() {
     let mut wire = Wire::new(&TcpConfig::default(), Native::Cubic);
     wire.serialisation = Duration::from_micros(100);
-    wire.forward = Box::new(|n, _| Fate {
+    wire.forward = Box::new(|n, _| Impairment {
         drop: n % 301 == 300,
-        ..Fate::default()
+        ..Impairment::default()
     });
     wire.sender.write(5_000 * 1448);
     wire.sender.close();

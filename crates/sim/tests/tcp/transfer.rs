@@ -6,7 +6,7 @@ use fairwater_net::Time;
 use fairwater_sim::{Ecn, Native, TcpConfig};
 use proptest::prelude::*;
 
-use crate::wire::{Fate, Wire};
+use crate::wire::{Impairment, Wire};
 
 #[test]
 fn a_clean_wire_carries_everything_without_retransmission() {
@@ -20,7 +20,7 @@ fn a_clean_wire_carries_everything_without_retransmission() {
     }
 }
 
-fn fate() -> impl Strategy<Value = Fate> {
+fn impairment() -> impl Strategy<Value = Impairment> {
     let late = prop_oneof![
         4 => Just(0u64),
         2 => 0u64..3_000,
@@ -32,7 +32,7 @@ fn fate() -> impl Strategy<Value = Fate> {
         prop::option::weighted(0.05, 0u64..40_000),
         prop::bool::weighted(0.1),
     )
-        .prop_map(|(drop, late, again, mark)| Fate {
+        .prop_map(|(drop, late, again, mark)| Impairment {
             drop,
             late: Duration::from_micros(late),
             again: again.map(Duration::from_micros),
@@ -89,8 +89,8 @@ proptest! {
     fn every_byte_arrives_whatever_the_network_does(
         config in config(),
         native in native(),
-        forward in prop::collection::vec(fate(), 0..300),
-        reverse in prop::collection::vec(fate(), 0..300),
+        forward in prop::collection::vec(impairment(), 0..300),
+        reverse in prop::collection::vec(impairment(), 0..300),
         writes in prop::collection::vec((1u64..60_000, 0u64..400), 1..6),
         serialisation_us in 0u64..500,
         pause in prop::option::weighted(0.2, (0u64..200, 0u64..2_000)),

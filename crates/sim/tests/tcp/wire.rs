@@ -1,17 +1,17 @@
-//! Two sides and what lies between them: each packet's fate is given.
+//! Two sides and what lies between them: each packet is impaired as a test says.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
 use fairwater_net::Time;
-use fairwater_sim::native::NativeGovernor;
+use fairwater_sim::native::NativeController;
 use fairwater_sim::tcp::{Invocation, Receiver, Segment, Sender};
 use fairwater_sim::{Native, TcpConfig};
 
 /// What becomes of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Fate {
+pub(crate) struct Impairment {
     pub(crate) drop: bool,
     /// Later than the wire's delay.
     pub(crate) late: Duration,
@@ -20,7 +20,7 @@ pub(crate) struct Fate {
     pub(crate) mark: bool,
 }
 
-pub(crate) type Fates = Box<dyn FnMut(u64, &Segment) -> Fate>;
+pub(crate) type Impairments = Box<dyn FnMut(u64, &Segment) -> Impairment>;
 
 enum Event {
     ToReceiver(Segment, bool),
@@ -31,7 +31,7 @@ enum Event {
 pub(crate) struct Wire {
     pub(crate) sender: Sender,
     pub(crate) receiver: Receiver,
-    pub(crate) governor: NativeGovernor,
+    pub(crate) controller: NativeController,
     pub(crate) now: Time,
     pub(crate) delay: Duration,
     /// A segment's time on the wire, data only.
@@ -39,8 +39,8 @@ pub(crate) struct Wire {
     /// Segments that may wait for the wire; more are dropped.
     pub(crate) buffer: u32,
     pub(crate) overflowed: u64,
-    pub(crate) forward: Fates,
-    pub(crate) reverse: Fates,
+    pub(crate) forward: Impairments,
+    pub(crate) reverse: Impairments,
     /// Everything that was sent, with the time: data, and ACKs.
     pub(crate) sent: Vec<(Time, Segment)>,
     pub(crate) acks: Vec<(Time, Segment)>,
@@ -52,8 +52,8 @@ pub(crate) struct Wire {
     payloads: Vec<Option<Event>>,
 }
 
-pub(crate) fn as_is() -> Fates {
-    Box::new(|_, _| Fate::default())
+pub(crate) fn as_is() -> Impairments {
+    Box::new(|_, _| Impairment::default())
 }
 
 impl Wire {
@@ -61,7 +61,7 @@ impl Wire {
         Self {
             sender: Sender::new(config, Time::ZERO),
             receiver: Receiver::new(config, Time::ZERO),
-            governor: NativeGovernor::new(native, config),
+            controller: NativeController::new(native, config),
             now: Time::ZERO,
             delay: Duration::from_millis(10),
             serialisation: Duration::ZERO,
@@ -88,34 +88,37 @@ impl Wire {
     /// Lets both sides send what they may.
     pub(crate) fn pump(&mut self) {
         while let Some(invocation) = self.sender.poll_invocation() {
-            let controls = self.governor.on_invocation(&invocation);
+            let controls = self.controller.on_invocation(&invocation);
             self.sender.set_controls(controls);
             self.invocations.push(invocation);
         }
         while let Some(segment) = self.sender.poll_transmit(self.now) {
-            let fate = (self.forward)(self.sent.len() as u64, &segment);
+            let impairment = (self.forward)(self.sent.len() as u64, &segment);
             self.sent.push((self.now, segment.clone()));
             if self.free.since(self.now) > self.serialisation.saturating_mul(self.buffer) {
                 self.overflowed += 1;
                 continue;
             }
             self.free = self.free.max(self.now) + self.serialisation;
-            let at = self.free + self.delay + fate.late;
-            if let Some(again) = fate.again {
-                self.schedule(at + again, Event::ToReceiver(segment.clone(), fate.mark));
+            let at = self.free + self.delay + impairment.late;
+            if let Some(again) = impairment.again {
+                self.schedule(
+                    at + again,
+                    Event::ToReceiver(segment.clone(), impairment.mark),
+                );
             }
-            if !fate.drop {
-                self.schedule(at, Event::ToReceiver(segment, fate.mark));
+            if !impairment.drop {
+                self.schedule(at, Event::ToReceiver(segment, impairment.mark));
             }
         }
         while let Some(ack) = self.receiver.poll_transmit(self.now) {
-            let fate = (self.reverse)(self.acks.len() as u64, &ack);
+            let impairment = (self.reverse)(self.acks.len() as u64, &ack);
             self.acks.push((self.now, ack.clone()));
-            let at = self.now + self.delay + fate.late;
-            if let Some(again) = fate.again {
+            let at = self.now + self.delay + impairment.late;
+            if let Some(again) = impairment.again {
                 self.schedule(at + again, Event::ToSender(ack.clone()));
             }
-            if !fate.drop {
+            if !impairment.drop {
                 self.schedule(at, Event::ToSender(ack));
             }
         }

@@ -7,7 +7,7 @@ use super::bounds::{Latest, LongTerm, MaxBw, ShortTerm};
 use super::cycle::{Cycle, Phase};
 use super::datapath::{Extension, Feedback};
 use crate::bbr::cwnd_gain;
-use crate::bbr::datapath::{Datapath, Reading};
+use crate::bbr::datapath::{Datapath, PathSample};
 use crate::bbr::model::{MinRtt, Plateau};
 use crate::bbr::probe_rtt::ProbeRtt;
 use crate::draws::Draws;
@@ -154,7 +154,7 @@ impl Bbr3Flow {
     }
 
     /// The model, up to this report.
-    fn gather(&mut self, reading: &Reading, feedback: &Feedback) {
+    fn gather(&mut self, reading: &PathSample, feedback: &Feedback) {
         if let Some(rate) = reading.rate {
             self.max_bw.take(rate);
             self.round.path_bw = self.round.path_bw.max(Some(rate));
@@ -218,7 +218,7 @@ impl Bbr3Flow {
     }
 
     /// HandleInflightTooHigh.
-    fn was_too_high(&mut self, reading: &Reading, feedback: &Feedback, control: &mut Control) {
+    fn was_too_high(&mut self, reading: &PathSample, feedback: &Feedback, control: &mut Control) {
         self.cycle.too_high = true;
         self.cycle.of_probe = false;
         if self.round.path_bw.is_some() {
@@ -233,7 +233,7 @@ impl Bbr3Flow {
 
     fn advance(
         &mut self,
-        reading: &Reading,
+        reading: &PathSample,
         feedback: &Feedback,
         probe_ended: bool,
         control: &mut Control,
@@ -287,7 +287,7 @@ impl Bbr3Flow {
     fn probe_bw(
         &mut self,
         phase: Phase,
-        reading: &Reading,
+        reading: &PathSample,
         feedback: &Feedback,
         control: &mut Control,
     ) {

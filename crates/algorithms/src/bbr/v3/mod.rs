@@ -8,10 +8,8 @@ mod flow;
 use fairwater_plane::{Algorithm, AlgorithmError, Control, Flow, FlowInfo, Programs};
 
 use super::cwnd_gain;
-use super::datapath::Datapath;
-use super::program::{Shape, Version};
-use crate::registry::{Entry, builder};
-use crate::spec::{Parameter, Settings, within};
+use super::datapath::{Datapath, Shape, Version};
+use crate::parameter::{Configuration, ParameterField, ParameterSpec};
 use crate::window::Period;
 use datapath::Extension;
 use flow::Bbr3Flow;
@@ -44,51 +42,32 @@ impl Default for Bbr3Config {
     }
 }
 
-/// How the algorithm is known by name.
-pub(crate) const ENTRY: Entry = Entry {
-    name: "bbr3",
-    summary: "BBR v3 (draft-ietf-ccwg-bbr): BBR that bounds what it has in flight by losses",
-    parameters: PARAMETERS,
-    parse: |settings| builder(Bbr3Config::from_settings(settings), Bbr3::new),
-};
-
-const PARAMETERS: &[Parameter] = &[
-    cwnd_gain::PARAMETER,
-    Parameter::PROBE_RTT,
-    Parameter {
-        key: "probe_wait",
-        range: "a duration from 100ms to 60s",
-        default: "2s",
-        meaning: "between probes for bandwidth, at least; up to a second more is drawn",
-    },
-    Parameter::ECN,
-    Parameter::REPORT,
-];
-
-const PROBE_WAIT_S: std::ops::RangeInclusive<f64> = 0.1..=60.0;
-
-impl Bbr3Config {
-    fn from_settings(settings: &mut Settings<'_>) -> Self {
-        let default = Self::default();
-        let wait = settings.duration_us("probe_wait", 100_000..=60_000_000);
-        Self {
-            cwnd_gain: cwnd_gain::from_settings(settings),
-            probe_rtt: settings.boolean("probe_rtt").unwrap_or(default.probe_rtt),
-            probe_wait_s: wait.map_or(default.probe_wait_s, |us| us as f64 / 1e6),
-            ecn: settings.boolean("ecn").unwrap_or(default.ecn),
-            report: settings.period().unwrap_or(default.report),
-        }
-    }
-
-    fn check(&self) -> Result<(), AlgorithmError> {
-        cwnd_gain::check(self.cwnd_gain)?;
-        within(
-            PARAMETERS,
+impl Configuration for Bbr3Config {
+    const NAME: &'static str = "bbr3";
+    const SUMMARY: &'static str =
+        "BBR v3 (draft-ietf-ccwg-bbr): BBR that bounds what it has in flight by losses";
+    const PARAMETERS: &'static [ParameterSpec<Self>] = &[
+        ParameterSpec::new(
+            "cwnd_gain",
+            "cwnd while cruising, in bandwidth-delay products",
+            |c| ParameterField::Decimal(&mut c.cwnd_gain, cwnd_gain::RANGE, "a number"),
+        ),
+        ParameterSpec::new(
+            "probe_rtt",
+            "whether the flow drains the queue periodically to measure the minimum RTT",
+            |c| ParameterField::Boolean(&mut c.probe_rtt),
+        ),
+        ParameterSpec::new(
             "probe_wait",
-            &PROBE_WAIT_S,
-            self.probe_wait_s,
-            " s",
-        )
+            "least time between probes for bandwidth; up to a second more is drawn",
+            |c| ParameterField::Seconds(&mut c.probe_wait_s, 0.1..=60.0),
+        ),
+        ParameterSpec::ecn(|c| ParameterField::Boolean(&mut c.ecn)),
+        ParameterSpec::report(|c| ParameterField::Period(&mut c.report)),
+    ];
+
+    fn build(self, programs: &mut Programs) -> Result<Box<dyn Algorithm>, AlgorithmError> {
+        Ok(Box::new(Bbr3::new(programs, self)?))
     }
 }
 

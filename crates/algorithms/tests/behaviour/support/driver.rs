@@ -91,7 +91,7 @@ impl Controller for Driver {
         let mut signals = [0; Signal::ALL.len()];
         for (signal, value) in [
             (Signal::BytesAcked, ack.acked),
-            (Signal::PacketsAcked, ack.acked / MSS),
+            (Signal::PacketsAcked, ack.acked_packets),
             (Signal::BytesMisordered, ack.misordered),
             (Signal::PacketsMisordered, ack.misordered / MSS),
             (Signal::LostPkts, ack.lost_packets),

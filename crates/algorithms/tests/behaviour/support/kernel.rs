@@ -12,7 +12,7 @@ pub(crate) trait Avoidance {
     fn count(&mut self, cwnd: u64, acked: u64, now_us: u64) -> u64;
     fn timed_out(&mut self) {}
     /// Whether slow start should end here.
-    fn leave_slow_start(&mut self, _cwnd: u64, _acked: u64, _ack: &Ack) -> bool {
+    fn leave_slow_start(&mut self, _cwnd: u64, _ack: &Ack) -> bool {
         false
     }
 }
@@ -94,7 +94,7 @@ impl<A: Avoidance> Kernel<A> {
 
 impl<A: Avoidance> Controller for Kernel<A> {
     fn invoke(&mut self, ack: &Ack, mut cwnd: u64) -> (u64, u64) {
-        let (acked, delivered) = (ack.acked / MSS, ack.delivered / MSS);
+        let (acked, delivered) = (ack.acked_packets, ack.delivered / MSS);
         let flight = ack.in_flight / MSS;
         self.sacked = (self.sacked + delivered).saturating_sub(acked);
         let outstanding = flight + self.sacked + ack.lost_packets;
@@ -133,10 +133,13 @@ impl<A: Avoidance> Controller for Kernel<A> {
                 cwnd = self.reduce(delivered, acked > 0, ack.lost_packets, flight);
             }
         } else if acked > 0 {
-            if cwnd < self.ssthresh && self.avoidance.leave_slow_start(cwnd, acked, ack) {
+            if cwnd < self.ssthresh && self.avoidance.leave_slow_start(cwnd, ack) {
                 self.ssthresh = cwnd;
             }
-            cwnd = self.grow(cwnd, delivered, ack.now_us);
+            // A flow that uses less than half of its window does not widen it.
+            if 2 * (flight + delivered) > cwnd {
+                cwnd = self.grow(cwnd, delivered, ack.now_us);
+            }
         }
         self.last_flight = flight;
         self.last_cwnd = cwnd;
@@ -165,7 +168,8 @@ pub(crate) struct Cubic {
     reno_cwnd: u64,
     reno_acked: u64,
     min_rtt_us: u64,
-    round_left: u64,
+    /// Exclusive end of the round, a packet's index.
+    round_end: usize,
     round_start_us: u64,
     last_ack_us: u64,
     round_rtt_us: u64,
@@ -219,13 +223,12 @@ impl Avoidance for Cubic {
     }
 
     /// HyStart by the length of the ACK train and by delay, from 16 packets on.
-    fn leave_slow_start(&mut self, cwnd: u64, acked: u64, ack: &Ack) -> bool {
+    fn leave_slow_start(&mut self, cwnd: u64, ack: &Ack) -> bool {
         if self.min_rtt_us == 0 || ack.rtt_us < self.min_rtt_us {
             self.min_rtt_us = ack.rtt_us;
         }
-        self.round_left = self.round_left.saturating_sub(acked);
-        if self.round_left == 0 {
-            self.round_left = ack.in_flight / MSS;
+        if ack.unacked > self.round_end {
+            self.round_end = ack.next;
             self.round_start_us = ack.now_us;
             self.last_ack_us = ack.now_us;
             self.round_rtt_us = u64::MAX;

@@ -3,6 +3,7 @@
 //! three.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::ops::Range;
 
 pub(crate) const MSS: u64 = 1_000;
 pub(crate) const INITIAL_WINDOW: u64 = 10 * MSS;
@@ -12,7 +13,11 @@ pub(crate) const INITIAL_WINDOW: u64 = 10 * MSS;
 pub(crate) struct Ack {
     pub(crate) now_us: u64,
     pub(crate) acked: u64,
+    pub(crate) acked_packets: u64,
     pub(crate) misordered: u64,
+    /// First packet that is not acknowledged yet, and the first that was never sent.
+    pub(crate) unacked: usize,
+    pub(crate) next: usize,
     /// Newly delivered, in or out of order: what no signal of CCP's says exactly.
     pub(crate) delivered: u64,
     pub(crate) lost_packets: u64,
@@ -46,6 +51,8 @@ pub(crate) struct Path {
     /// Packets that wait at most.
     pub(crate) queue: usize,
     pub(crate) application: Application,
+    /// Payload bytes of each packet, by its index; at most [`MSS`].
+    pub(crate) size: fn(packet: usize) -> u64,
     /// Which transmissions are lost on the way, by number and time.
     pub(crate) lose: Box<dyn FnMut(u64, u64) -> bool>,
     /// Which are marked with ECN CE, by number and the packets that wait before it.
@@ -64,6 +71,7 @@ impl Path {
             rtt_us,
             queue,
             application: bulk,
+            size: |_| MSS,
             lose,
             mark,
             idle_restart: true,
@@ -288,7 +296,7 @@ impl Sender<'_> {
         }
         self.rto_us = self.rtt_us + 200_000;
         self.rto_at_us = self.now_us + self.rto_us;
-        let acked = (self.unacked - unacked_before) as u64;
+        let acked = unacked_before..self.unacked;
         let misordered = self.sacked.saturating_sub(sacked_before);
         let delivered = self.delivered - delivered_before;
         self.invoke(acked, misordered, delivered, lost_packets, false);
@@ -341,12 +349,12 @@ impl Sender<'_> {
         self.cwnd = 1;
         self.rto_us *= 2;
         self.rto_at_us = self.now_us + self.rto_us;
-        self.invoke(0, 0, 0, lost_packets, true);
+        self.invoke(0..0, 0, 0, lost_packets, true);
     }
 
     fn invoke(
         &mut self,
-        acked: u64,
+        acked: Range<usize>,
         misordered: u64,
         delivered: u64,
         lost_packets: u64,
@@ -356,7 +364,10 @@ impl Sender<'_> {
             (self.path.application)(self.now_us).saturating_sub(self.packets.len() as u64);
         let ack = Ack {
             now_us: self.now_us,
-            acked: acked * MSS,
+            acked_packets: acked.len() as u64,
+            acked: acked.map(self.path.size).sum(),
+            unacked: self.unacked,
+            next: self.packets.len(),
             misordered: misordered * MSS,
             delivered: delivered * MSS,
             lost_packets,

@@ -1,14 +1,16 @@
 //! The machine's default congestion control, changed for as long as `attach --default` runs.
 //!
-//! What it was is kept in a state file, locked for as long as it is changed. Locks die with their
-//! holder and the file does not, so a start after `kill -9` finds an unlocked file, and
-//! restores what it says. Each network namespace has its own default and file.
+//! A state file keeps the former default, and is locked while the default is changed. A lock ends
+//! with its process and the file does not, so a start after `kill -9` finds an unlocked file and
+//! restores the default in it. Each network namespace has its own default and file.
 
+use std::fmt::{self, Display, Formatter};
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use fairwater_linux::native_default;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -22,20 +24,23 @@ pub(crate) struct Places {
     pub(crate) sysctl: PathBuf,
     /// The state file.
     pub(crate) state: PathBuf,
+    /// Writes a congestion control into the sysctl.
+    set: fn(&Path, &str) -> io::Result<()>,
 }
 
 impl Places {
-    /// Those of the network namespace that this process is in.
+    /// For the network namespace that this process is in.
     pub(crate) fn of_this_namespace() -> io::Result<Self> {
         let namespace = fs::metadata("/proc/self/ns/net")?.ino();
         Ok(Self {
             sysctl: "/proc/sys/net/ipv4/tcp_congestion_control".into(),
             state: format!("/run/fairwater/default-{namespace}.json").into(),
+            set: |sysctl, name| fs::write(sysctl, name),
         })
     }
 }
 
-/// What the state file says.
+/// Content of the state file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Change {
     former: String,
@@ -49,7 +54,8 @@ pub(crate) struct ChangedDefault {
     places: Places,
     /// Locked, and so the proof that this process lives.
     _lock: File,
-    change: Change,
+    /// `None` once it is restored.
+    change: Option<Change>,
 }
 
 /// Why the default was left as it is.
@@ -82,13 +88,29 @@ impl From<DefaultError> for Failure {
     }
 }
 
-/// What an earlier process changed and could not restore.
+/// A default that was changed by Fairwater and is not any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Restored {
-    /// What it had set.
-    pub(crate) from: String,
-    /// What it was before, and is again.
-    pub(crate) to: String,
+    /// The congestion control that Fairwater had set.
+    from: String,
+    /// The default before.
+    former: String,
+    /// The default now: the former, or another if the former is gone.
+    to: String,
+}
+
+impl Display for Restored {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self { from, former, to } = self;
+        if former == to {
+            write!(f, "the default was {from}, and is {to} again")
+        } else {
+            write!(
+                f,
+                "the default was {from}, and is {to} now; {former}, the default before, is gone"
+            )
+        }
+    }
 }
 
 /// Restores the default if a process that changed it was killed.
@@ -104,11 +126,7 @@ pub(crate) fn restore_after_kill(places: &Places) -> Result<Option<Restored>, De
     let Some(change) = read_change(&mut file, &places.state)? else {
         return Ok(None);
     };
-    let restored = restore(places, &change)?;
-    Ok(restored.then_some(Restored {
-        from: change.ours,
-        to: change.former,
-    }))
+    restore(places, &change)
 }
 
 impl ChangedDefault {
@@ -126,7 +144,11 @@ impl ChangedDefault {
                 return Err(DefaultError::Held { ours, pid });
             }
         };
-        let former = read_default(&places.sysctl)?;
+        let mut former = read_default(&places.sysctl)?;
+        if former == name {
+            // An earlier plane of this name, or an administrator, made it the default.
+            native_default().clone_into(&mut former);
+        }
         let change = Change {
             former,
             ours: name.to_owned(),
@@ -134,36 +156,54 @@ impl ChangedDefault {
         };
         // The state first: killed between the two, there is nothing to restore.
         write_change(&mut file, &change).map_err(at(&places.state))?;
-        fs::write(&places.sysctl, name).map_err(at(&places.sysctl))?;
+        (places.set)(&places.sysctl, name).map_err(at(&places.sysctl))?;
         Ok(Self {
             places,
             _lock: file,
-            change,
+            change: Some(change),
         })
     }
 
-    /// What the default was.
+    /// The default before.
     pub(crate) fn former(&self) -> &str {
-        &self.change.former
+        self.change.as_ref().map_or("", |change| &change.former)
+    }
+
+    /// Restores the default; `None` if somebody has changed it since.
+    pub(crate) fn restore(mut self) -> Result<Option<Restored>, DefaultError> {
+        let change = self.change.take();
+        change.map_or(Ok(None), |change| restore(&self.places, &change))
     }
 }
 
 impl Drop for ChangedDefault {
     fn drop(&mut self) {
-        if let Err(error) = restore(&self.places, &self.change) {
+        let change = self.change.take();
+        if let Some(Err(error)) = change.map(|change| restore(&self.places, &change)) {
             eprintln!("fairwater: the default congestion control is not restored: {error}");
         }
     }
 }
 
-/// Puts the former default back unless somebody has changed it since; removes the state file.
-fn restore(places: &Places, change: &Change) -> Result<bool, DefaultError> {
-    let is_ours = read_default(&places.sysctl)? == change.ours;
-    if is_ours {
-        fs::write(&places.sysctl, &change.former).map_err(at(&places.sysctl))?;
+/// Puts the former default back unless somebody has changed it since; removes the state file. A
+/// former default that is gone is replaced, as the present one is about to go, too.
+fn restore(places: &Places, change: &Change) -> Result<Option<Restored>, DefaultError> {
+    let mut restored = None;
+    if read_default(&places.sysctl)? == change.ours {
+        // A network namespace may not set a default that its owner may not choose; Reno it may.
+        let set = |name| (places.set)(&places.sysctl, name).map(|()| name);
+        let to = set(change.former.as_str())
+            .or_else(|_| set(native_default()))
+            .or_else(|_| set("reno"))
+            .map_err(at(&places.sysctl))?;
+        restored = Some(Restored {
+            from: change.ours.clone(),
+            former: change.former.clone(),
+            to: to.to_owned(),
+        });
     }
     fs::remove_file(&places.state).map_err(at(&places.state))?;
-    Ok(is_ours)
+    Ok(restored)
 }
 
 fn read_default(sysctl: &Path) -> Result<String, DefaultError> {
@@ -228,6 +268,11 @@ mod tests {
         let places = Places {
             sysctl: directory.path().join("tcp_congestion_control"),
             state: directory.path().join("run/fairwater/default.json"),
+            // The kernel's answer where a congestion control is not registered.
+            set: |sysctl, name| match name {
+                "gone" => Err(io::Error::from(io::ErrorKind::NotFound)),
+                _ => fs::write(sysctl, name),
+            },
         };
         fs::write(&places.sysctl, "bbr\n").unwrap();
         Machine {
@@ -266,11 +311,8 @@ mod tests {
         kill(ChangedDefault::set(machine.places.clone(), "fw_cubic").unwrap());
         assert_eq!(default_of(&machine), "fw_cubic");
         let restored = restore_after_kill(&machine.places).unwrap();
-        let expected = Restored {
-            from: "fw_cubic".into(),
-            to: "bbr".into(),
-        };
-        assert_eq!(restored, Some(expected));
+        let sentence = restored.unwrap().to_string();
+        assert_eq!(sentence, "the default was fw_cubic, and is bbr again");
         assert_eq!(default_of(&machine), "bbr");
     }
 
@@ -304,8 +346,35 @@ mod tests {
         let machine = machine();
         let default = ChangedDefault::set(machine.places.clone(), "fw_cubic").unwrap();
         fs::write(&machine.places.sysctl, "reno\n").unwrap();
-        drop(default);
+        assert_eq!(default.restore().unwrap(), None);
         assert_eq!(default_of(&machine), "reno");
+    }
+
+    #[test]
+    fn a_former_default_that_is_gone_is_replaced_and_named() {
+        let machine = machine();
+        fs::write(&machine.places.sysctl, "gone\n").unwrap();
+        kill(ChangedDefault::set(machine.places.clone(), "fw_cubic").unwrap());
+        let sentence = restore_after_kill(&machine.places).unwrap().unwrap();
+        let sentence = sentence.to_string();
+        assert!(sentence.contains("gone, the default before"), "{sentence}");
+        assert_eq!(default_of(&machine), native_default());
+        assert!(!machine.places.state.exists());
+        // So it is where the plane stops in good order.
+        fs::write(&machine.places.sysctl, "gone\n").unwrap();
+        let default = ChangedDefault::set(machine.places.clone(), "fw_cubic").unwrap();
+        default.restore().unwrap().unwrap();
+        assert_eq!(default_of(&machine), native_default());
+    }
+
+    #[test]
+    fn the_name_itself_is_no_former_default() {
+        let machine = machine();
+        fs::write(&machine.places.sysctl, "fw_cubic\n").unwrap();
+        let default = ChangedDefault::set(machine.places.clone(), "fw_cubic").unwrap();
+        assert_eq!(default.former(), native_default());
+        drop(default);
+        assert_eq!(default_of(&machine), native_default());
     }
 
     #[test]

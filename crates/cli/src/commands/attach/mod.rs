@@ -1,20 +1,21 @@
 //! `fairwater attach`.
 
 mod default;
-mod troubles;
+mod session_notices;
 
 use std::time::{Duration, Instant};
 
-use fairwater_linux::{Options, SIGNALS, Session, Wakeup, probe};
+use fairwater_hosting::{
+    AlgorithmProcess, NamedAlgorithm, ResolvedAlgorithm, Stop, TURN, finish_all, require_different,
+    resolve_argument,
+};
+use fairwater_linux::{MigrationCounts, Options, SIGNALS, Session, Wakeup, observe, probe};
 
-use crate::algorithm::{self, Chosen};
 use crate::failure::Failure;
-use crate::guest::{Farewell, Guest};
-use crate::hosting::{self, TURN};
-use crate::stop::Stop;
+use crate::hosting;
 use crate::units::{count, duration, parse_duration};
-use default::{ChangedDefault, Places, Restored};
-use troubles::Troubles;
+use default::{ChangedDefault, Places};
+use session_notices::SessionNotices;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -25,116 +26,101 @@ Examples:
   sudo fairwater attach cubic:report=10ms reno --silent-after 500ms
 
 Ctrl-C or SIGTERM stops it: moved connections are moved back, the default is restored, the names
-are unregistered. After a kill -9, connections go on under Reno in the kernel, and the next
-`fairwater attach` restores the default from /run/fairwater.";
+are unregistered. After a kill -9, connections go on under Reno in the kernel. The next `fairwater
+attach` restores the default, and one of the same algorithm takes over connections and listeners.";
 
 /// Put algorithms on this machine's TCP until stopped
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Algorithms, `cubic` or `cubic:report=10ms`, or in Python `my_alg.py:MyAlg`; `fairwater
-    /// algorithms` lists the former
-    #[arg(required = true, value_name = "ALGORITHM", value_parser = algorithm::typed)]
-    algorithms: Vec<Chosen>,
-    /// Make the first the default of new connections (sysctl net.ipv4.tcp_congestion_control)
+    /// Algorithms: `cubic`, `cubic:report=10ms`, or a class in Python, `my_alg.py:MyAlg`;
+    /// `fairwater algorithms` lists those in Rust
+    #[arg(required = true, value_name = "ALGORITHM", value_parser = resolve_argument)]
+    algorithms: Vec<ResolvedAlgorithm>,
+    /// Make the first algorithm the default of new connections (sysctl
+    /// net.ipv4.tcp_congestion_control)
     #[arg(long)]
     default: bool,
-    /// Move the connections that exist, in every network namespace, onto the first; they are moved
-    /// back when it stops
+    /// Move the existing connections, in every network namespace, onto the first algorithm; they
+    /// are moved back when the command stops
     #[arg(long)]
     move_existing: bool,
     #[command(flatten)]
     tuning: Tuning,
 }
 
-/// How a process that hosts algorithms for this machine's TCP goes about it.
+/// Options of a process that hosts algorithms for this machine's TCP.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Tuning {
-    /// How long the algorithms may be silent before flows go on under Reno in the kernel
+    /// How long this process may be silent before its flows go on under Reno in the kernel
     #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = parse_silence)]
     silent_after: Duration,
-    /// Collect reports once in this time instead of waking up for each
+    /// Period for collecting reports, instead of a wake-up for each report
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     drain: Option<Duration>,
-    /// The most flows of an algorithm at once; further ones run under Reno in the kernel
+    /// Most flows of an algorithm at once; further flows run under Reno in the kernel
     #[arg(long, value_name = "COUNT", default_value_t = 16_384,
           value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     max_flows: u32,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let algorithms: Vec<_> = args
+    let algorithms: Vec<NamedAlgorithm> = args
         .algorithms
         .iter()
-        .map(|chosen| (chosen.choice.name().to_owned(), chosen.clone()))
+        .map(|algorithm| (algorithm.choice.name().to_owned(), algorithm.clone()))
         .collect();
-    hosting::require_different(&algorithms)?;
-    // Before anything is attached, whatever is wrong with any of them is found.
+    require_different(&algorithms)?;
+    // Finds errors in any algorithm before the first is attached.
     hosting::plane("linux", SIGNALS, &algorithms)?;
-    let (own, others) = shared_out(algorithms);
-    let plane = hosting::plane("linux", SIGNALS, &own)?;
     probe::probe().require()?;
-    let stop = Stop::on_signals()?;
+    let stop = Stop::on_signals().map_err(Failure::io("handling signals"))?;
     let places = Places::of_this_namespace().map_err(Failure::io("the network namespace"))?;
-    if let Some(Restored { from, to }) = default::restore_after_kill(&places)? {
-        eprintln!("An earlier fairwater was killed: the default was {from}, and is {to} again.");
+    // A default that cannot be restored is no reason not to attach.
+    match default::restore_after_kill(&places) {
+        Ok(Some(restored)) => eprintln!("An earlier fairwater was killed: {restored}."),
+        Ok(None) => {}
+        Err(error) => eprintln!("The default of an earlier fairwater is not restored: {error}."),
     }
-    let options = args.tuning.options();
-    let mut session = Session::attach(plane, options)?;
-    let mut guests = Vec::new();
-    for each in &others {
-        guests.push(Guest::start(each, &options)?);
-    }
-    let own = session.names().map(str::to_owned);
-    let names: Vec<String> = own
-        .chain(guests.iter().flat_map(Guest::names).cloned())
-        .collect();
-    for name in &names {
+    let mut attached = Attached::start(&algorithms, &args.tuning.options())?;
+    for name in &attached.names {
         eprintln!("{name} is registered: any TCP socket and any route can choose it.");
     }
-    let first = names.first().map_or("", String::as_str);
+    if let Some(sentence) = adoption_sentence(&attached.session) {
+        eprintln!("{sentence}");
+    }
+    let first = attached.names.first().cloned().unwrap_or_default();
     let default = args
         .default
-        .then(|| ChangedDefault::set(places, first))
+        .then(|| ChangedDefault::set(places, &first))
         .transpose()?;
     if let Some(default) = &default {
         let former = default.former();
         eprintln!("New connections use {first}: the default was {former} and will be again.");
     }
     if args.move_existing {
-        let moved = session.move_existing()?;
-        eprintln!("{}", sentence_of(&moved, first));
+        let moved = attached.session.move_existing_onto(&first)?;
+        eprintln!("{}", migration_sentence(&moved, &first));
     }
     eprintln!(
         "If this process is silent for {}, their flows go on under Reno in the kernel. Ctrl-C stops.",
         duration(args.tuning.silent_after)
     );
-    serve(
-        &mut session,
-        || stop.is_asked(),
-        || guests.iter_mut().find_map(Guest::news),
-    );
+    attached.run(&stop);
     if let Some(default) = default {
-        eprintln!("Stopping: the default is {} again.", default.former());
-    }
-    let mut flows = session.live();
-    drop(session);
-    for guest in guests {
-        let Farewell {
-            news,
-            flows: theirs,
-        } = guest.finish();
-        flows += theirs;
-        if let Some(news) = news {
-            eprintln!("{news}");
+        match default.restore() {
+            Ok(Some(restored)) => eprintln!("Stopping: {restored}."),
+            Ok(None) => eprintln!("Stopping: the default is left as it was set meanwhile."),
+            Err(error) => eprintln!("Stopping: the default is not restored: {error}."),
         }
     }
+    let names = attached.names.join(" and ");
+    let flows = attached.finish();
     eprintln!(
-        "Stopped: {} unregistered, {} given back.",
-        names.join(" and "),
+        "Stopped: {names} unregistered, {} given back.",
         count(flows, "flow")
     );
-    stop.check_interrupt()
+    Failure::if_interrupted(&stop)
 }
 
 fn parse_silence(text: &str) -> Result<Duration, String> {
@@ -158,60 +144,141 @@ impl Tuning {
     }
 }
 
-type Named = Vec<(String, Chosen)>;
-
-/// What this process hosts, and what others do. An algorithm in Python that blocks or dies is to
-/// harm its own flows alone: nothing else is in its process.
-fn shared_out(algorithms: Named) -> (Named, Vec<Named>) {
-    let python_first = algorithms.first().is_some_and(|(_, first)| first.is_python);
-    let (mut python, rust): (Named, Named) = algorithms
-        .into_iter()
-        .partition(|(_, chosen)| chosen.is_python);
-    let mut others: Vec<Named> = Vec::new();
-    let own = if python_first {
-        let own = vec![python.remove(0)];
-        if !rust.is_empty() {
-            others.push(rust);
-        }
-        own
-    } else {
-        rust
-    };
-    others.extend(python.into_iter().map(|each| vec![each]));
-    (own, others)
+/// Algorithms on this machine's TCP: those in Rust in this process, each of those in Python in a
+/// worker process, so that one that blocks, spins, forks or dies harms its own flows alone, and
+/// cannot keep this process from ending.
+struct Attached {
+    /// The kernel's names, in the algorithms' order.
+    names: Vec<String>,
+    session: Session,
+    processes: Vec<AlgorithmProcess>,
 }
 
-/// Runs the plane until `stopped`, saying what goes wrong as it does, `others` for its part too.
-pub(crate) fn serve(
-    session: &mut Session,
-    stopped: impl Fn() -> bool,
-    mut others: impl FnMut() -> Option<String>,
-) {
-    let mut troubles = Troubles::new();
-    while !stopped() {
-        session.turn(TURN);
-        for sentence in troubles.news(session, Instant::now()) {
-            eprintln!("{sentence}");
+impl Attached {
+    fn start(algorithms: &[NamedAlgorithm], options: &Options) -> Result<Self, Failure> {
+        let in_rust: Vec<_> = algorithms
+            .iter()
+            .filter(|(_, algorithm)| !algorithm.is_python)
+            .cloned()
+            .collect();
+        let plane = hosting::plane("linux", SIGNALS, &in_rust)?;
+        let session = Session::attach(plane, *options)?;
+        let mut own = session
+            .names()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+            .into_iter();
+        let (mut names, mut processes) = (Vec::new(), Vec::new());
+        for each in algorithms {
+            if each.1.is_python {
+                let process = AlgorithmProcess::start(std::slice::from_ref(each), options)?;
+                names.extend_from_slice(process.names());
+                processes.push(process);
+            } else {
+                names.extend(own.next());
+            }
         }
-        for notice in session.plane_mut().drain_notices() {
-            eprintln!("{notice}; it goes on under Reno in the kernel.");
+        Ok(Self {
+            names,
+            session,
+            processes,
+        })
+    }
+
+    /// Runs the plane until a signal comes, saying what goes wrong.
+    fn run(&mut self, stop: &Stop) {
+        let mut turns = SessionLoop::new();
+        while !stop.is_asked() {
+            let mut notices = turns.turn(&mut self.session);
+            for process in &mut self.processes {
+                process.drain_notices(&mut notices);
+            }
+            for notice in notices {
+                eprintln!("{notice}");
+            }
         }
-        if let Some(news) = others() {
-            eprintln!("{news}");
+    }
+
+    /// Detaches; returns how many flows the algorithms had.
+    fn finish(self) -> usize {
+        let Self {
+            names,
+            mut session,
+            processes,
+        } = self;
+        let pids: Vec<u32> = processes
+            .iter()
+            .map(AlgorithmProcess::id)
+            .chain([std::process::id()])
+            .collect();
+        let planes = observe::planes().into_iter();
+        let flows = planes
+            .filter(|plane| names.contains(&plane.name) && pids.contains(&plane.pid))
+            .map(|plane| plane.flows.len())
+            .sum();
+        session.give_back_moved();
+        let end = finish_all(processes);
+        for notice in end.notices {
+            eprintln!("{notice}");
         }
+        // A worker that had to be killed gave nothing back.
+        for name in &end.killed {
+            session.give_back(name);
+        }
+        flows
     }
 }
 
-fn sentence_of(moved: &fairwater_linux::Moved, name: &str) -> String {
-    let count_moved = count(moved.moved as usize, "connection");
-    let mut text = format!("{count_moved} moved onto {name}");
+/// Turns of a plane on this machine's TCP, and what an operator should know of them.
+pub(crate) struct SessionLoop {
+    notices: SessionNotices,
+}
+
+impl SessionLoop {
+    pub(crate) fn new() -> Self {
+        Self {
+            notices: SessionNotices::new(),
+        }
+    }
+
+    /// One turn; returns the notices that it gave rise to.
+    pub(crate) fn turn(&mut self, session: &mut Session) -> Vec<String> {
+        session.turn(TURN);
+        let mut notices = self.notices.poll(session, Instant::now());
+        for notice in session.plane_mut().drain_notices() {
+            notices.push(format!("{notice}; it goes on under Reno in the kernel."));
+        }
+        notices
+    }
+}
+
+/// What was taken over from earlier planes, if anything.
+pub(crate) fn adoption_sentence(session: &Session) -> Option<String> {
+    let adopted = session.adopted();
+    let parts: Vec<_> = [
+        (adopted.connections, "connection"),
+        (adopted.listeners, "listener"),
+    ]
+    .into_iter()
+    .filter(|(number, _)| *number > 0)
+    .map(|(number, what)| count(number as usize, what))
+    .collect();
+    (!parts.is_empty()).then(|| {
+        let parts = parts.join(" and ");
+        format!("{parts} taken over from an earlier fairwater that ended.")
+    })
+}
+
+fn migration_sentence(moved: &MigrationCounts, name: &str) -> String {
+    let connections = count(moved.connections as usize, "connection");
+    let mut text = format!("{connections} moved onto {name}");
     if moved.refused > 0 {
         text += &format!("; the kernel refused {}", moved.refused);
     }
     if moved.namespaces_skipped > 0 {
         text += &format!(
-            "; {} network namespaces could not be entered",
-            moved.namespaces_skipped
+            "; {} could not be entered",
+            count(moved.namespaces_skipped as usize, "network namespace")
         );
     }
     text + "."

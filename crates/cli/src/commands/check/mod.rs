@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             if args.json {
                 output::json(&Document::refused(&name, &errors))?;
             }
-            return Err(Failure::Said(2));
+            return Err(Failure::AlreadyReported(2));
         }
     };
     anstream::eprint!("{}", warnings.render(true));

@@ -1,13 +1,14 @@
 //! `--pcap HOST=FILE`: a host's packets as a capture that Wireshark opens.
 
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
 use etherparse::{IpNumber, Ipv4Header, TcpHeader, TcpOptionElement};
-use fairwater_lab::scenario::{Scenario, World};
+use fairwater_experiment::Backend;
 use fairwater_net::{Ecn, Time};
 use fairwater_plane::Plane;
+use fairwater_results::WholeFile;
+use fairwater_scenario::Scenario;
 use fairwater_sim::{Captured, Ecn as Agreed, FlowConfig, NodeId};
 
 use crate::failure::Failure;
@@ -20,12 +21,36 @@ pub(super) struct Capture {
 }
 
 impl Capture {
-    pub(super) fn parse(text: &str, scenario: &Scenario, world: World) -> Result<Self, Failure> {
+    /// Parses what to capture at each of several hosts.
+    pub(super) fn parse_all(
+        texts: &[String],
+        scenario: &Scenario,
+        backend: Backend,
+    ) -> Result<Vec<Self>, Failure> {
+        let mut captures: Vec<Self> = Vec::new();
+        for text in texts {
+            let capture = Self::parse(text, scenario, backend)?;
+            for other in &captures {
+                let twice = match () {
+                    () if other.host == capture.host => "the host",
+                    () if other.file == capture.file => "the file",
+                    () => continue,
+                };
+                return Err(Failure::BadInput(format!(
+                    "--pcap: {twice} of `{text}` is given twice"
+                )));
+            }
+            captures.push(capture);
+        }
+        Ok(captures)
+    }
+
+    fn parse(text: &str, scenario: &Scenario, backend: Backend) -> Result<Self, Failure> {
         let bad = |message: String| Failure::BadInput(format!("--pcap: {message}"));
         let Some((host, file)) = text.split_once('=').filter(|(_, file)| !file.is_empty()) else {
             return Err(bad(format!("`{text}` is not of the form HOST=FILE")));
         };
-        if world != World::Sim {
+        if backend != Backend::Sim {
             return Err(bad("only the simulator writes captures".to_owned()));
         }
         if scenario.len() > 1 {
@@ -50,7 +75,7 @@ impl Capture {
     /// Begins the file of a run with these flows.
     pub(super) fn begin(&self, flows: &[FlowConfig], plane: &Plane) -> Result<Recorder, Failure> {
         let shown = self.file.display().to_string();
-        let begun = File::create(&self.file).and_then(|file| {
+        let begun = WholeFile::create(&self.file).and_then(|file| {
             let mut out = BufWriter::new(file);
             out.write_all(&file_header())?;
             Ok(out)
@@ -81,7 +106,7 @@ fn file_header() -> [u8; 24] {
 /// Writes packets as they come.
 #[derive(Debug)]
 pub(super) struct Recorder {
-    out: BufWriter<File>,
+    out: BufWriter<WholeFile>,
     shown: String,
     /// By flow.
     ends: Vec<Ends>,
@@ -113,7 +138,7 @@ impl Ends {
             mss: u16::try_from(tcp.mss.saturating_add(TIMESTAMP_BYTES)).unwrap_or(u16::MAX),
             window_scale: (0..MAX_WINDOW_SCALE).find(fits).unwrap_or(MAX_WINDOW_SCALE),
             sack: tcp.sack,
-            ecn: flow.negotiated_ecn(plane),
+            ecn: fairwater_sim::negotiated_ecn(flow, plane),
         }
     }
 }
@@ -132,10 +157,14 @@ impl Recorder {
         }
     }
 
-    pub(super) fn finish(mut self) -> Result<(), Failure> {
+    pub(super) fn finish(self) -> Result<(), Failure> {
         let written = match self.failed {
             Some(error) => Err(error),
-            None => self.out.flush(),
+            None => self
+                .out
+                .into_inner()
+                .map_err(|error| error.into_error())
+                .and_then(WholeFile::finish),
         };
         written.map_err(Failure::io(self.shown))
     }

@@ -1,68 +1,95 @@
 //! The points of a grid on real TCP, one after another.
 
+use std::collections::HashMap;
 use std::path::Path;
 
-use fairwater_lab::findings::Finding;
-use fairwater_lab::run as run_lab;
-use fairwater_lab::scenario::Sender;
+use fairwater_experiment::Progress;
+use fairwater_hosting::{HostedAlgorithms, NamedAlgorithm, resolve, sample_controllers};
+use fairwater_lab::points::{check_real, run_real};
 use fairwater_linux::{Options, probe};
+use fairwater_results::{ControllerProbe, PointResult};
+use fairwater_scenario::{Point, Sender};
+use fairwater_testbed::KernelSender;
 
 use super::grid::Job;
 use super::watch::Watch;
-use crate::algorithm::{self, Chosen};
 use crate::failure::Failure;
-use crate::hosting::Hosting;
 
-/// Runs what is missing; all findings in the order of the grid.
-pub(super) fn run(job: &Job<'_>) -> Result<Vec<Finding>, Failure> {
+/// Runs what is missing; all results in the order of the grid.
+pub(super) fn run(job: &Job<'_>) -> Result<Vec<PointResult>, Failure> {
     let texts = job.scenario.algorithms();
-    let mut findings = job.kept();
-    let done = findings.iter().flatten().count();
+    let mut results = job.kept();
+    let done = results.iter().flatten().count();
     // Before anything is attached, whatever would keep a point from running is found.
-    for (index, kept) in findings.iter().enumerate() {
+    for (index, kept) in results.iter().enumerate() {
         if kept.is_none() {
-            job.point(index).experiment(stand_in).check()?;
+            check_real(&job.point(index), stand_in)?;
         }
     }
-    let hosting = if texts.is_empty() || done == findings.len() {
+    let mut hosting = if texts.is_empty() || done == results.len() {
         None
     } else {
         probe::probe().require()?;
-        let algorithms = algorithms(&texts, job.beside)?;
-        Some(Hosting::start(&algorithms, Options::default())?)
+        let algorithms = algorithms(&texts, job.scenario_folder)?;
+        let options = Options {
+            unique_names: true,
+            ..Options::default()
+        };
+        Some(HostedAlgorithms::start(&algorithms, options)?)
     };
-    let names = hosting.as_ref().map_or(&[][..], Hosting::names);
-    let kernel_name = |sender: &Sender| match sender {
+    let names = hosting
+        .as_ref()
+        .map_or(&[][..], HostedAlgorithms::names)
+        .to_vec();
+    let algorithms = hosting.as_ref().map(HostedAlgorithms::algorithms);
+    let algorithms = algorithms.unwrap_or_default();
+    let at_both_ends = hosting.as_ref().map(HostedAlgorithms::at_both_ends);
+    let at_both_ends = at_both_ends.unwrap_or_default();
+    let kernel_sender = &|sender: &Sender| match sender {
         Sender::Plane(text) => {
             let at = texts.iter().position(|known| known == text);
-            at.and_then(|at| names.get(at)).cloned().unwrap_or_default()
+            let name = at.and_then(|at| names.get(at)).cloned().unwrap_or_default();
+            KernelSender {
+                at_both_ends: at_both_ends.contains(&name),
+                congestion_control: name,
+            }
         }
         other => stand_in(other),
     };
-    let mut watch = Watch::new(job.quiet, findings.len(), done);
+    let mut watch = Watch::new(job.quiet, results.len(), done);
     let mut failed = None;
-    for (index, slot) in findings.iter_mut().enumerate() {
+    for (index, slot) in results.iter_mut().enumerate() {
         if slot.is_some() || job.stop.is_asked() {
             continue;
         }
         let point = job.point(index);
-        let mut experiment = point.experiment(kernel_name);
-        experiment.at_both_ends = hosting
-            .as_ref()
-            .map(Hosting::at_both_ends)
+        let mut during = |progress: &Progress| watch.during(progress.elapsed, progress.duration);
+        let controllers = hosting
+            .is_some()
+            .then_some(sample_controllers as ControllerProbe);
+        let run = run_real(
+            &point,
+            kernel_sender,
+            controllers,
+            job.stop.flag(),
+            &mut during,
+        );
+        let notices = hosting
+            .as_mut()
+            .map(HostedAlgorithms::notices)
             .unwrap_or_default();
-        let results = run_lab(&experiment, job.stop.flag(), &mut |progress| {
-            watch.during(progress.elapsed, progress.duration);
-        });
-        let kept = results.map_err(Failure::from).and_then(|results| {
-            let finding = Finding::of_experiment(&point, &results);
-            job.folder.keep(&finding)?;
-            Ok(finding)
+        for notice in &notices {
+            eprintln!("{notice}");
+        }
+        let kept = run.map_err(Failure::from).and_then(|mut result| {
+            explain(&mut result, &point, kernel_sender, &algorithms, &notices);
+            job.folder.keep(&result)?;
+            Ok(result)
         });
         match kept {
-            Ok(finding) => {
-                watch.done(&finding);
-                *slot = Some(finding);
+            Ok(result) => {
+                watch.done(&result);
+                *slot = Some(result);
             }
             Err(failure) => {
                 failed = Some(failure);
@@ -71,33 +98,52 @@ pub(super) fn run(job: &Job<'_>) -> Result<Vec<Finding>, Failure> {
         }
     }
     drop(watch);
-    for notice in hosting.map(Hosting::finish).unwrap_or_default() {
+    for notice in hosting.map(HostedAlgorithms::finish).unwrap_or_default() {
         eprintln!("{notice}");
     }
     match failed {
         Some(failure) => Err(failure),
-        None => Ok(findings.into_iter().flatten().collect()),
+        None => Ok(results.into_iter().flatten().collect()),
     }
+}
+
+/// Says why flows ran without their algorithm, as far as the plane said so.
+fn explain(
+    result: &mut PointResult,
+    point: &Point,
+    kernel_sender: impl Fn(&Sender) -> KernelSender,
+    algorithms: &HashMap<String, String>,
+    notices: &[String],
+) {
+    for flow in &mut result.flows {
+        let name = kernel_sender(&point.groups[flow.group].sender).congestion_control;
+        if let (Some(fallback), Some(algorithm)) = (&mut flow.fallback, algorithms.get(&name)) {
+            fallback.explain(algorithm, &name, notices.iter().map(String::as_str));
+        }
+    }
+    result.notices.extend_from_slice(notices);
 }
 
 /// The kernel's name of a sender. Algorithms of this project have none yet: the kernel's Reno,
 /// which is always there, stands for them while the rest is checked.
-fn stand_in(sender: &Sender) -> String {
-    match sender {
-        Sender::Kernel(text) => text.trim_start_matches("kernel:").to_owned(),
-        Sender::Plane(_) | Sender::Native(_) => "reno".to_owned(),
+fn stand_in(sender: &Sender) -> KernelSender {
+    KernelSender {
+        congestion_control: match sender {
+            Sender::Kernel(text) => text.trim_start_matches("kernel:").to_owned(),
+            Sender::Plane(_) | Sender::Native(_) => "reno".to_owned(),
+        },
+        at_both_ends: false,
     }
 }
 
 /// Each algorithm under a name that the kernel takes: what comes a second time with
 /// other parameters is `cubic_2`.
-fn algorithms(texts: &[String], folder: &Path) -> Result<Vec<(String, Chosen)>, Failure> {
-    let mut algorithms: Vec<(String, Chosen)> = Vec::new();
+fn algorithms(texts: &[String], folder: &Path) -> Result<Vec<NamedAlgorithm>, Failure> {
+    let mut algorithms: Vec<NamedAlgorithm> = Vec::new();
     for text in texts {
-        let chosen = algorithm::beside(text, folder)
-            .map_err(|unknown| Failure::BadInput(unknown.to_string()))?;
+        let chosen = resolve(text, folder)?;
         let own = chosen.choice.name();
-        let same = |(_, other): &&(_, Chosen)| other.choice.name() == own;
+        let same = |(_, other): &&NamedAlgorithm| other.choice.name() == own;
         let name = match algorithms.iter().filter(same).count() {
             0 => own.to_owned(),
             n => format!("{own}_{}", n + 1),

@@ -1,40 +1,38 @@
 //! The points of a grid in the simulator, several at once.
 
-use std::collections::VecDeque;
 use std::num::NonZero;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::mpsc::{self, Sender};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use fairwater_lab::findings::{Finding, Folder};
-use fairwater_lab::scenario::{self, Point, Scenario};
+use fairwater_experiment::TICK;
+use fairwater_hosting::{Stop, resolve};
+use fairwater_lab::points::{schedule, simulated};
 use fairwater_net::Time;
 use fairwater_plane::{Plane, SignalSet};
-use fairwater_sim::{Captured, Observer, SimulationError};
+use fairwater_results::{Folder, PointResult};
+use fairwater_scenario::{self as scenario, Point, Scenario};
+use fairwater_sim::{Captured, NodeId, Observer, SimulationError};
 
 use super::capture::{Capture, Recorder};
 use super::watch::Watch;
-use crate::algorithm;
 use crate::failure::Failure;
 use crate::hosting;
-use crate::stop::Stop;
 
 /// What is to be done.
 pub(super) struct Job<'a> {
     pub(super) scenario: &'a Scenario,
-    /// The scenario's own folder, beside which its files are.
-    pub(super) beside: &'a Path,
+    /// The scenario's own folder, which file names are relative to.
+    pub(super) scenario_folder: &'a Path,
     pub(super) folder: &'a Folder,
-    pub(super) capture: Option<&'a Capture>,
+    pub(super) captures: &'a [Capture],
     pub(super) stop: &'a Stop,
     pub(super) quiet: bool,
 }
 
 impl Job<'_> {
     /// What was found before, in the order of the grid; `None` where it is still to be run.
-    pub(super) fn kept(&self) -> Vec<Option<Finding>> {
+    pub(super) fn kept(&self) -> Vec<Option<PointResult>> {
         let seeds = self.scenario.seeds();
         (0..self.scenario.len())
             .map(|index| self.folder.read(index, seeds[index % seeds.len()]))
@@ -44,89 +42,79 @@ impl Job<'_> {
     /// A point of the grid.
     pub(super) fn point(&self, index: usize) -> Point {
         let mut point = self.scenario.sampled_point(index);
-        if let Some(capture) = self.capture {
-            point.config.measure.capture = Some(capture.host);
-        }
+        point.experiment.measure.capture = self.captures.iter().map(|c| c.host).collect();
         point
     }
 }
 
-/// Runs what is missing, `jobs` at once or one for each core; all findings in the order of the
+/// Runs what is missing, `jobs` at once or one for each core; all results in the order of the
 /// grid, which does not depend on that.
-pub(super) fn simulate(job: &Job<'_>, jobs: Option<usize>) -> Result<Vec<Finding>, Failure> {
-    let mut findings = job.kept();
-    let missing = (0..findings.len()).filter(|index| findings[*index].is_none());
-    let queue = Mutex::new(missing.collect::<VecDeque<_>>());
-    let left = queue.lock().unwrap_or_else(PoisonError::into_inner).len();
-    let mut watch = Watch::new(job.quiet, findings.len(), findings.len() - left);
-    let cores = thread::available_parallelism().map_or(1, NonZero::get);
-    let workers = jobs.unwrap_or(cores).min(left);
-    let (tell, told) = mpsc::channel();
+pub(super) fn simulate(job: &Job<'_>, jobs: Option<usize>) -> Result<Vec<PointResult>, Failure> {
+    let mut results = job.kept();
+    let missing: Vec<usize> = (0..results.len())
+        .filter(|i| results[*i].is_none())
+        .collect();
+    let mut watch = Watch::new(job.quiet, results.len(), results.len() - missing.len());
+    let workers = jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, NonZero::get));
     let mut failed = None;
-    thread::scope(|scope| {
-        for _ in 0..workers {
-            let (queue, tell) = (&queue, tell.clone());
-            scope.spawn(move || work(job, queue, &tell));
-        }
-        drop(tell);
-        for done in told {
+    schedule(
+        missing,
+        workers,
+        TICK,
+        |index| work(job, index),
+        |done| {
             match done {
-                Ok(finding) => {
-                    watch.done(&finding);
-                    let at = finding.point;
-                    findings[at] = Some(finding);
+                Some(Ok(result)) => {
+                    watch.done(&result);
+                    let at = result.point;
+                    results[at] = Some(result);
                 }
-                Err(failure) => {
-                    // The others end with the points that they have begun.
-                    queue.lock().unwrap_or_else(PoisonError::into_inner).clear();
+                Some(Err(failure)) => {
                     failed.get_or_insert(failure);
                 }
+                None => {}
             }
-        }
-    });
+            failed.is_none()
+        },
+    );
     match failed {
         Some(failure) => Err(failure),
-        None => Ok(findings.into_iter().flatten().collect()),
+        None => Ok(results.into_iter().flatten().collect()),
     }
 }
 
-fn work(job: &Job<'_>, queue: &Mutex<VecDeque<usize>>, tell: &Sender<Result<Finding, Failure>>) {
-    while !job.stop.is_asked() {
-        let next = queue
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop_front();
-        let Some(index) = next else { return };
-        let found = match one(job, &job.point(index)) {
-            Ok(Some(finding)) => job
-                .folder
-                .keep(&finding)
-                .map(|()| finding)
-                .map_err(Failure::from),
-            Ok(None) => return,
-            Err(failure) => Err(failure),
-        };
-        // Nobody listens any more only when the whole process is ending.
-        let _ = tell.send(found);
+/// Simulates a point and keeps the result; `None` when it was stopped.
+fn work(job: &Job<'_>, index: usize) -> Option<Result<PointResult, Failure>> {
+    if job.stop.is_asked() {
+        return None;
     }
+    let kept = one(job, &job.point(index)).and_then(|result| {
+        if let Some(result) = &result {
+            job.folder.keep(result)?;
+        }
+        Ok(result)
+    });
+    kept.transpose()
 }
 
 /// Simulates a point; `None` when it was stopped.
-fn one(job: &Job<'_>, point: &Point) -> Result<Option<Finding>, Failure> {
-    let plane = plane(point, job.beside)?;
-    let mut watcher = Watcher {
-        stop: job.stop,
-        recorder: match job.capture {
-            Some(capture) => Some(capture.begin(&point.config.flows, &plane)?),
-            None => None,
-        },
+fn one(job: &Job<'_>, point: &Point) -> Result<Option<PointResult>, Failure> {
+    let plane = plane(point, job.scenario_folder)?;
+    let begin = |capture: &Capture| -> Result<_, Failure> {
+        let recorder = capture.begin(&point.experiment.flows, &plane)?;
+        Ok((capture.host, recorder))
     };
-    let outcome = fairwater_sim::run(&point.config, plane, &mut watcher);
-    if let Some(recorder) = watcher.recorder {
+    let recorders = job.captures.iter().map(begin).collect::<Result<_, _>>()?;
+    let mut observer = RunObserver {
+        stop: job.stop,
+        recorders,
+    };
+    let outcome = fairwater_sim::run(&point.experiment, plane, &mut observer);
+    for (_, recorder) in observer.recorders {
         recorder.finish()?;
     }
     match outcome {
-        Ok(outcome) => Ok(Some(Finding::of_simulation(point, &outcome))),
+        Ok(outcome) => Ok(Some(simulated(point, &outcome))),
         Err(SimulationError::Stopped) => Ok(None),
         Err(SimulationError::Config(error)) => Err(Failure::BadInput(error.to_string())),
     }
@@ -139,8 +127,7 @@ fn plane(point: &Point, folder: &Path) -> Result<Plane, Failure> {
         if let scenario::Sender::Plane(text) = &group.sender
             && algorithms.iter().all(|(name, _)| name != text)
         {
-            let chosen = algorithm::beside(text, folder)
-                .map_err(|unknown| Failure::BadInput(unknown.to_string()))?;
+            let chosen = resolve(text, folder)?;
             algorithms.push((text.clone(), chosen));
         }
     }
@@ -148,12 +135,12 @@ fn plane(point: &Point, folder: &Path) -> Result<Plane, Failure> {
 }
 
 /// Ends a simulation when asked to, and records packets.
-struct Watcher<'a> {
+struct RunObserver<'a> {
     stop: &'a Stop,
-    recorder: Option<Recorder>,
+    recorders: Vec<(NodeId, Recorder)>,
 }
 
-impl Observer for Watcher<'_> {
+impl Observer for RunObserver<'_> {
     fn progress(&mut self, _: Time) -> ControlFlow<()> {
         if self.stop.is_asked() {
             ControlFlow::Break(())
@@ -163,7 +150,8 @@ impl Observer for Watcher<'_> {
     }
 
     fn packet(&mut self, packet: &Captured<'_>) {
-        if let Some(recorder) = &mut self.recorder {
+        let host = |(host, _): &&mut (NodeId, Recorder)| *host == packet.node;
+        if let Some((_, recorder)) = self.recorders.iter_mut().find(host) {
             recorder.record(packet);
         }
     }

@@ -9,18 +9,18 @@ mod watch;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use fairwater_lab::findings::{Finding, Folder, FolderError};
-use fairwater_lab::report;
-use fairwater_lab::scenario::{self, Scenario};
+use fairwater_hosting::{FolderResolver, Stop, python_source};
+use fairwater_lab::input::read_text;
+use fairwater_results::grid as grid_of_results;
+use fairwater_results::report;
+use fairwater_results::{Folder, FolderError, PointResult};
+use fairwater_scenario::{self as scenario, Scenario};
 
-use crate::algorithm;
+use crate::backend::BackendArgument;
 use crate::failure::Failure;
 use crate::output;
 use crate::report_page;
-use crate::stop::Stop;
-use crate::surroundings::{self, Beside};
 use crate::units;
-use crate::world::On;
 use capture::Capture;
 
 const EXAMPLES: &str = "\
@@ -41,8 +41,8 @@ pub(crate) struct Args {
     /// The scenario
     file: PathBuf,
     /// Where it runs
-    #[arg(long, value_name = "WORLD", default_value = "sim")]
-    on: On,
+    #[arg(long, value_name = "BACKEND", default_value = "sim")]
+    on: BackendArgument,
     /// How many points run at once in the simulator [default: one for each core]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
@@ -64,9 +64,10 @@ pub(crate) struct Args {
     /// Where the report page goes [default: report.html in the folder]
     #[arg(long, value_name = "PATH")]
     report: Option<PathBuf>,
-    /// Write the packets at a host, of a scenario with one point, as a capture
+    /// Write the packets at a host, of a scenario with one point, as a capture; may be given for
+    /// several hosts
     #[arg(long, value_name = "HOST=FILE")]
-    pcap: Option<String>,
+    pcap: Vec<String>,
     /// Show no progress
     #[arg(long, short)]
     quiet: bool,
@@ -77,33 +78,29 @@ const MAX_SEED: u64 = i64::MAX as u64;
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let scenario = read(args)?;
-    let capture = match &args.pcap {
-        Some(text) => Some(Capture::parse(text, &scenario, args.on.world())?),
-        None => None,
-    };
+    let captures = Capture::parse_all(&args.pcap, &scenario, args.on.backend())?;
     let path = folder_path(args);
-    if let Some(report) = &args.report {
-        // Before anything in the folder is removed. The folder itself will be there.
-        report_page::check_beside(report, &path)?;
-    }
+    let in_folder = || path.join("report.html");
+    let report = args.report.clone().unwrap_or_else(in_folder);
+    // Before anything in the folder is removed. The folder itself will be there.
+    report_page::check_beside(&report, &path)?;
     let folder = open_folder(args, &path, &scenario)?;
-    let report = args
-        .report
-        .clone()
-        .unwrap_or_else(|| folder.file("report.html"));
-    report_page::check(&report)?;
-    let stop = Stop::on_signals()?;
+    let stop = Stop::on_signals().map_err(Failure::io("handling signals"))?;
+    if args.on == BackendArgument::Sim {
+        stop.exit_if_stuck(|| ())
+            .map_err(Failure::io("handling signals"))?;
+    }
     let job = grid::Job {
         scenario: &scenario,
-        beside: surroundings::folder(&args.file),
+        scenario_folder: folder_of(&args.file),
         folder: &folder,
-        capture: capture.as_ref(),
+        captures: &captures,
         stop: &stop,
         quiet: args.quiet,
     };
     let ended = match args.on {
-        On::Sim => grid::simulate(&job, args.jobs.map(usize::from)),
-        On::Linux => emulate::run(&job),
+        BackendArgument::Sim => grid::simulate(&job, args.jobs.map(usize::from)),
+        BackendArgument::Linux => emulate::run(&job),
     };
     if stop.is_asked() {
         say_how_to_go_on(&scenario, &folder);
@@ -112,10 +109,15 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     finish(args, &scenario, &folder, &ended?, &report)
 }
 
+/// The folder of a scenario.
+fn folder_of(scenario: &Path) -> &Path {
+    scenario.parent().unwrap_or(Path::new(""))
+}
+
 /// Reads the file, with what the command line changes in it.
 fn read(args: &Args) -> Result<Scenario, Failure> {
     let name = args.file.display().to_string();
-    let mut source = fs::read_to_string(&args.file)
+    let mut source = read_text(&args.file, scenario::MAX_SOURCE_BYTES)
         .map_err(|error| Failure::BadInput(format!("{name}: {error}")))?;
     for setting in &args.settings {
         source = scenario::set(&source, setting)
@@ -125,10 +127,10 @@ fn read(args: &Args) -> Result<Scenario, Failure> {
         source = scenario::set_seed(&source, seed)
             .map_err(|error| Failure::BadInput(format!("{name}: {error}")))?;
     }
-    let surroundings = Beside::folder(surroundings::folder(&args.file));
-    Scenario::parse(&name, &source, args.on.world(), &surroundings).map_err(|refused| {
+    let resolver = FolderResolver::new(folder_of(&args.file));
+    Scenario::parse(&name, &source, args.on.backend(), &resolver).map_err(|refused| {
         anstream::eprint!("{}", refused.render(true));
-        Failure::Said(2)
+        Failure::AlreadyReported(2)
     })
 }
 
@@ -145,19 +147,15 @@ fn folder_path(args: &Args) -> PathBuf {
 
 fn open_folder(args: &Args, path: &Path, scenario: &Scenario) -> Result<Folder, Failure> {
     // What is one run is soon run again, and the file was changed to see what happens.
-    let fresh = args.fresh || (scenario.len() == 1 && Folder::points(path) <= 1);
+    let fresh = args.fresh || (scenario.len() == 1 && Folder::count(path) <= 1);
     let source = scenario.source();
     let mut files = scenario.files();
-    let beside = surroundings::folder(&args.file);
+    let folder = folder_of(&args.file);
     let texts = scenario.algorithms();
-    files.extend(
-        texts
-            .iter()
-            .filter_map(|text| algorithm::python_source(text, beside)),
-    );
+    files.extend(texts.iter().filter_map(|text| python_source(text, folder)));
     Ok(Folder::open(
         path,
-        args.on.world().name(),
+        args.on.backend().name(),
         source,
         files,
         fresh,
@@ -166,7 +164,7 @@ fn open_folder(args: &Args, path: &Path, scenario: &Scenario) -> Result<Folder, 
 
 fn say_how_to_go_on(scenario: &Scenario, folder: &Folder) {
     let total = scenario.len();
-    let done = Folder::points(&folder.file(""));
+    let done = Folder::count(&folder.file(""));
     eprintln!(
         "{done} of {} are done and kept in {}; the same command goes on with the others",
         units::count(total, "point"),
@@ -178,17 +176,24 @@ fn finish(
     args: &Args,
     scenario: &Scenario,
     folder: &Folder,
-    findings: &[Finding],
+    results: &[PointResult],
     report: &Path,
 ) -> Result<(), Failure> {
     let variables = scenario.variables();
-    folder.finish(findings, &variables)?;
+    folder.finish(results, &variables)?;
     if args.json {
         let lines = folder.file("results.jsonl");
         let shown = lines.display().to_string();
         output::print(fs::read(&lines).map_err(Failure::io(shown))?)?;
     } else {
-        output::print(table::table(findings, &variables))?;
+        output::print(table::table(
+            results,
+            &variables,
+            &scenario.layout().metrics,
+        ))?;
+    }
+    if let Some(notice) = grid_of_results::equal_seeds(results) {
+        eprintln!("{notice}");
     }
     let title = scenario.title().map_or_else(
         || {
@@ -197,17 +202,19 @@ fn finish(
         },
         str::to_owned,
     );
-    let page = report::findings(&title, findings, &variables, scenario.picture());
+    let page = report::points(&title, results, &variables, scenario.layout());
     eprintln!("Results: {}", folder.file("").display());
-    report_page::write(report, &page)
+    report_page::write(report, &page)?;
+    let flows = results.iter().flat_map(|result| &result.flows);
+    Failure::if_fallen_back(flows.map(|flow| &flow.fallback))
 }
 
 impl From<FolderError> for Failure {
     fn from(error: FolderError) -> Self {
         match error {
-            FolderError::Another { .. } | FolderError::Foreign { .. } => {
-                Self::BadInput(error.to_string())
-            }
+            FolderError::Another { .. }
+            | FolderError::Foreign { .. }
+            | FolderError::Busy { .. } => Self::BadInput(error.to_string()),
             FolderError::Io { .. } | FolderError::Table { .. } => Self::Other(error.to_string()),
         }
     }

@@ -1,7 +1,7 @@
 //! The results as tables.
 
 use comfy_table::{CellAlignment, Table, presets};
-use fairwater_lab::findings::{ClassFinding, Finding, Spread, grid};
+use fairwater_results::{FlowResult, PointResult, RequestClass, Spread, grid};
 
 use crate::units;
 
@@ -9,15 +9,20 @@ use crate::units;
 const FLOWS: usize = 20;
 
 /// Of one run its flows, its requests and its links; of a grid a line for each point.
-pub(super) fn table(findings: &[Finding], variables: &[&str]) -> String {
-    match findings {
+pub(super) fn table(
+    results: &[PointResult],
+    variables: &[&str],
+    first_metrics: &[String],
+) -> String {
+    match results {
         [alone] => {
             let mut text = flows(alone);
             text += &requests(alone);
             text += &edges(alone);
+            text += &fallbacks(results);
             text
         }
-        _ => points(findings, variables),
+        _ => points(results, variables, first_metrics) + &fallbacks(results),
     }
 }
 
@@ -29,6 +34,30 @@ fn aligned(head: &[&str], left: usize, rows: Vec<Vec<String>>) -> String {
         column.set_cell_alignment(CellAlignment::Right);
     }
     format!("{}\n", table.trim_fmt())
+}
+
+/// Flows that ran without their algorithm for part of the time, the first of them.
+fn fallbacks(results: &[PointResult]) -> String {
+    let all = results.iter().flat_map(|result| {
+        let of_flow = |flow: &FlowResult| {
+            let fallback = flow.fallback.as_ref()?;
+            let place = match results.len() {
+                1 => String::new(),
+                _ => format!("point {}: ", result.point),
+            };
+            Some(format!("{place}{}\n", fallback.sentence(&flow.name)))
+        };
+        result.flows.iter().filter_map(of_flow)
+    });
+    let all: Vec<_> = all.collect();
+    let mut text: String = all.iter().take(FLOWS).map(String::as_str).collect();
+    if all.len() > FLOWS {
+        text += &format!(
+            "and {} more flows that ran without their algorithm\n",
+            all.len() - FLOWS
+        );
+    }
+    text
 }
 
 fn us(us: f64) -> String {
@@ -43,7 +72,7 @@ fn maybe_us(value: Option<f64>) -> String {
     value.map_or_else(|| "–".to_owned(), us)
 }
 
-fn flows(finding: &Finding) -> String {
+fn flows(result: &PointResult) -> String {
     let head = [
         "flow",
         "algorithm",
@@ -56,8 +85,8 @@ fn flows(finding: &Finding) -> String {
     ];
     let rtt = |spread: Option<Spread>, of: fn(Spread) -> f64| maybe_us(spread.map(of));
     let mut rows = Vec::new();
-    for (index, group) in finding.groups.iter().enumerate() {
-        let flows = finding.flows.iter().filter(|flow| flow.group == index);
+    for (index, group) in result.groups.iter().enumerate() {
+        let flows = result.flows.iter().filter(|flow| flow.group == index);
         if group.flows > FLOWS {
             let fairness = format!("{} flows, fairness {:.3}", group.flows, group.jain);
             rows.push(vec![
@@ -86,16 +115,13 @@ fn flows(finding: &Finding) -> String {
         }
     }
     let mut text = aligned(&head, 2, rows);
-    if finding.flows.len() > 1 {
-        text += &format!(
-            "Fairness of all flows (Jain's index): {:.3}\n",
-            finding.jain
-        );
+    if result.flows.len() > 1 {
+        text += &format!("Fairness of all flows (Jain's index): {:.3}\n", result.jain);
     }
     text
 }
 
-fn requests(finding: &Finding) -> String {
+fn requests(result: &PointResult) -> String {
     let head = [
         "requests",
         "size",
@@ -106,7 +132,7 @@ fn requests(finding: &Finding) -> String {
         "slowdown p50",
         "p99",
     ];
-    let row = |name: &str, class: &ClassFinding| {
+    let row = |name: &str, class: &RequestClass| {
         vec![
             name.to_owned(),
             class.class.clone(),
@@ -122,21 +148,21 @@ fn requests(finding: &Finding) -> String {
         ]
     };
     let mut rows = Vec::new();
-    for group in &finding.groups {
+    for group in &result.groups {
         rows.extend(group.requests.iter().map(|class| row(&group.name, class)));
     }
     if rows.is_empty() {
         return String::new();
     }
     let mut text = format!("\n{}", aligned(&head, 2, rows));
-    let unfinished: u64 = finding.groups.iter().map(|group| group.unfinished).sum();
+    let unfinished: u64 = result.groups.iter().map(|group| group.unfinished).sum();
     if unfinished > 0 {
         text += &format!("{unfinished} were not done at the end\n");
     }
     text
 }
 
-fn edges(finding: &Finding) -> String {
+fn edges(result: &PointResult) -> String {
     let head = [
         "link",
         "throughput",
@@ -150,7 +176,7 @@ fn edges(finding: &Finding) -> String {
     ];
     let queueing =
         |spread: Option<Spread>, of: fn(Spread) -> Option<f64>| maybe_us(spread.and_then(of));
-    let mut used: Vec<_> = finding
+    let mut used: Vec<_> = result
         .edges
         .iter()
         .filter(|edge| edge.utilisation > 0.0)
@@ -172,8 +198,8 @@ fn edges(finding: &Finding) -> String {
     format!("\n{}", aligned(&head, 1, rows.collect()))
 }
 
-fn points(findings: &[Finding], variables: &[&str]) -> String {
-    let metrics = grid::metrics(findings);
+fn points(results: &[PointResult], variables: &[&str], first_metrics: &[String]) -> String {
+    let metrics = grid::metrics(results, first_metrics);
     let titles = metrics.iter().map(|metric| match metric.unit {
         "" => metric.title.to_owned(),
         unit => format!("{}, {unit}", metric.title),
@@ -182,7 +208,7 @@ fn points(findings: &[Finding], variables: &[&str]) -> String {
     head.push("seeds".to_owned());
     head.extend(titles);
     let head: Vec<&str> = head.iter().map(String::as_str).collect();
-    let rows = grid::rows(findings, variables, &metrics);
+    let rows = grid::rows(results, variables, &metrics);
     let cells = rows.into_iter().map(|row| {
         let mut cells = row.values;
         cells.push(row.seeds.to_string());

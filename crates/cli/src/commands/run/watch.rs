@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
-use fairwater_lab::findings::Finding;
+use fairwater_results::PointResult;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// A line each so often where there is no terminal.
@@ -49,13 +49,13 @@ impl Watch {
     }
 
     /// A point is done.
-    pub(super) fn done(&mut self, finding: &Finding) {
+    pub(super) fn done(&mut self, result: &PointResult) {
         self.done += 1;
         if let Shown::Nothing = self.shown {
             return;
         }
-        for notice in &finding.notices {
-            let line = format!("point {}: {notice}", finding.point);
+        for notice in &result.notices {
+            let line = format!("point {}: {notice}", result.point);
             match &self.shown {
                 Shown::Bar(bar) => bar.println(line),
                 _ => eprintln!("{line}"),

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use fairwater_plane::serve::Service;
 use fairwater_proto::RefusalReason;
+use fairwater_service::Service;
 use serde::Serialize;
 
 /// What `fairwater serve --json` prints.

@@ -1,13 +1,13 @@
-//! Flows with their delivery rates: two looks at the kernel, compared.
+//! Flows with their delivery rates, from two samples of the kernel side.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use fairwater_linux::observe::{AggregateView, FlowView, PlaneView};
+use fairwater_linux::observe::{AggregateSnapshot, FlowSnapshot, PlaneSnapshot};
 use serde::Serialize;
 
-/// What `top` shows of one flow.
+/// One flow.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Row {
     /// The congestion control's name, `fw_cubic`.
@@ -19,36 +19,36 @@ pub(super) struct Row {
     pub(super) state: &'static str,
     /// The program that runs; empty before the first.
     pub(super) program: String,
-    /// Whom it shares a controller with; `None` for a flow by itself.
+    /// The flow's aggregate; `None` for a flow with a controller of its own.
     pub(super) aggregate: Option<Aggregate>,
     pub(super) cwnd_bytes: u64,
-    /// `None` when the window alone governs.
+    /// `None` when only the window limits the flow.
     pub(super) rate_bits_per_s: Option<u64>,
     /// Smoothed RTT; 0 before the first sample.
     pub(super) srtt_us: u64,
-    /// What was acknowledged between the two looks; `None` for a flow that is new.
+    /// Rate acknowledged between the two samples; `None` for a new flow.
     pub(super) delivery_bits_per_s: Option<u64>,
     pub(super) bytes_acked: u64,
     pub(super) age_us: u64,
 }
 
-/// What `top` shows of the aggregate of a flow.
+/// Aggregate of a flow.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Aggregate {
-    /// Tells it from others of the same plane; given out again when it has ended.
+    /// Number, unique within plane and algorithm; reused after the aggregate has ended.
     pub(super) number: u32,
     /// What its flows have in common.
     pub(super) key: String,
-    /// How many flows it has, this one among them.
+    /// Number of its flows.
     pub(super) flows: usize,
 }
 
-/// What `top` shows of one plane.
+/// One plane.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct PlaneRow {
     pub(super) algorithm: String,
     pub(super) pid: u32,
-    /// Whether its process lives and speaks.
+    /// Whether its process lives and its heartbeat is fresh.
     pub(super) alive: bool,
     pub(super) flows: usize,
     /// Groups of flows that share a controller.
@@ -59,9 +59,9 @@ pub(super) struct PlaneRow {
     pub(super) fallbacks: u32,
 }
 
-/// One look, compared with the one before.
+/// All planes and flows at one time, with rates since the sample before.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
-pub(super) struct Look {
+pub(super) struct TopSample {
     pub(super) planes: Vec<PlaneRow>,
     /// The fastest first.
     pub(super) flows: Vec<Row>,
@@ -70,23 +70,23 @@ pub(super) struct Look {
 /// A flow of a plane, by the plane's name and process, slot and generation.
 type Key = (String, u32, (u32, u32));
 
-/// Remembers what was acknowledged at the last look.
+/// Computes rates from successive samples.
 #[derive(Debug, Default)]
-pub(super) struct Watcher {
+pub(super) struct RateTracker {
     acked: HashMap<Key, u64>,
 }
 
-impl Watcher {
-    /// A look `elapsed` after the last. A plane that is gone is shown while it has flows.
-    pub(super) fn look(&mut self, planes: &[PlaneView], elapsed: Duration) -> Look {
+impl RateTracker {
+    /// A sample, `elapsed` after the last. A plane that is gone is shown while it has flows.
+    pub(super) fn sample(&mut self, planes: &[PlaneSnapshot], elapsed: Duration) -> TopSample {
         let mut acked = HashMap::new();
-        let mut look = Look::default();
+        let mut sample = TopSample::default();
         for plane in planes
             .iter()
             .filter(|plane| plane.alive || !plane.flows.is_empty())
         {
             let sizes = sizes(&plane.flows);
-            look.planes.push(PlaneRow {
+            sample.planes.push(PlaneRow {
                 algorithm: plane.name.clone(),
                 pid: plane.pid,
                 alive: plane.alive,
@@ -101,13 +101,14 @@ impl Watcher {
                     bits_per_s(flow.bytes_acked.saturating_sub(*before), elapsed)
                 });
                 acked.insert(key, flow.bytes_acked);
-                look.flows.push(row(plane, flow, &sizes, delivery));
+                sample.flows.push(row(plane, flow, &sizes, delivery));
             }
         }
-        look.flows
+        sample
+            .flows
             .sort_by_key(|row| std::cmp::Reverse(row.delivery_bits_per_s));
         self.acked = acked;
-        look
+        sample
     }
 }
 
@@ -118,7 +119,7 @@ fn bits_per_s(bytes: u64, elapsed: Duration) -> Option<u64> {
 }
 
 /// How many flows each aggregate has, by its number.
-fn sizes(flows: &[FlowView]) -> HashMap<u32, usize> {
+fn sizes(flows: &[FlowSnapshot]) -> HashMap<u32, usize> {
     let mut sizes = HashMap::new();
     for aggregate in flows.iter().filter_map(|flow| flow.aggregate.as_ref()) {
         *sizes.entry(aggregate.number).or_default() += 1;
@@ -127,12 +128,12 @@ fn sizes(flows: &[FlowView]) -> HashMap<u32, usize> {
 }
 
 fn row(
-    plane: &PlaneView,
-    flow: &FlowView,
+    plane: &PlaneSnapshot,
+    flow: &FlowSnapshot,
     sizes: &HashMap<u32, usize>,
     delivery_bits_per_s: Option<u64>,
 ) -> Row {
-    let aggregate = |aggregate: &AggregateView| Aggregate {
+    let aggregate = |aggregate: &AggregateSnapshot| Aggregate {
         number: aggregate.number,
         key: aggregate.key.clone(),
         flows: sizes.get(&aggregate.number).copied().unwrap_or(1),
@@ -160,8 +161,8 @@ pub(super) mod tests {
 
     use super::*;
 
-    pub(in crate::commands::top) fn flow(slot: u32, bytes_acked: u64) -> FlowView {
-        FlowView {
+    pub(in crate::commands::top) fn flow(slot: u32, bytes_acked: u64) -> FlowSnapshot {
+        FlowSnapshot {
             id: (slot, 1),
             local: "10.0.0.1:4000".parse().unwrap(),
             remote: format!("10.0.0.2:{}", 5000 + slot).parse().unwrap(),
@@ -177,9 +178,9 @@ pub(super) mod tests {
     }
 
     /// A flow of an aggregate.
-    pub(in crate::commands::top) fn member(slot: u32, number: u32, key: &str) -> FlowView {
-        FlowView {
-            aggregate: Some(AggregateView {
+    pub(in crate::commands::top) fn member(slot: u32, number: u32, key: &str) -> FlowSnapshot {
+        FlowSnapshot {
+            aggregate: Some(AggregateSnapshot {
                 number,
                 key: key.to_owned(),
             }),
@@ -187,8 +188,8 @@ pub(super) mod tests {
         }
     }
 
-    pub(in crate::commands::top) fn plane(flows: Vec<FlowView>) -> PlaneView {
-        PlaneView {
+    pub(in crate::commands::top) fn plane(flows: Vec<FlowSnapshot>) -> PlaneSnapshot {
+        PlaneSnapshot {
             name: "fw_cubic".into(),
             pid: 42,
             alive: true,
@@ -199,9 +200,9 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn delivery_rates_are_what_was_acknowledged_between_looks() {
-        let mut watcher = Watcher::default();
-        let first = watcher.look(&[plane(vec![flow(0, 1000), flow(1, 0)])], Duration::ZERO);
+    fn delivery_rates_are_what_was_acknowledged_between_samples() {
+        let mut tracker = RateTracker::default();
+        let first = tracker.sample(&[plane(vec![flow(0, 1000), flow(1, 0)])], Duration::ZERO);
         assert!(
             first
                 .flows
@@ -209,8 +210,8 @@ pub(super) mod tests {
                 .all(|row| row.delivery_bits_per_s.is_none())
         );
         let second = [plane(vec![flow(0, 1000), flow(1, 6_000_000), flow(2, 77)])];
-        let look = watcher.look(&second, Duration::from_secs(2));
-        let rates: Vec<_> = look
+        let sample = tracker.sample(&second, Duration::from_secs(2));
+        let rates: Vec<_> = sample
             .flows
             .iter()
             .map(|r| (r.remote.port(), r.delivery_bits_per_s))
@@ -223,13 +224,13 @@ pub(super) mod tests {
 
     #[test]
     fn a_plane_that_is_gone_is_shown_for_its_flows_only() {
-        let gone = |flows| PlaneView {
+        let gone = |flows| PlaneSnapshot {
             alive: false,
             ..plane(flows)
         };
         let planes = [gone(vec![]), gone(vec![flow(0, 0)]), plane(vec![])];
-        let look = Watcher::default().look(&planes, Duration::ZERO);
-        let shown: Vec<_> = look.planes.iter().map(|p| (p.alive, p.flows)).collect();
+        let sample = RateTracker::default().sample(&planes, Duration::ZERO);
+        let shown: Vec<_> = sample.planes.iter().map(|p| (p.alive, p.flows)).collect();
         assert_eq!(shown, [(false, 1), (true, 0)]);
     }
 
@@ -244,10 +245,10 @@ pub(super) mod tests {
         // Numbers are the plane's own.
         let mut other = plane(vec![member(0, 0, "tag 7")]);
         other.pid = 43;
-        let look = Watcher::default().look(&[plane(flows), other], Duration::ZERO);
-        let counts: Vec<_> = look.planes.iter().map(|p| p.aggregates).collect();
+        let sample = RateTracker::default().sample(&[plane(flows), other], Duration::ZERO);
+        let counts: Vec<_> = sample.planes.iter().map(|p| p.aggregates).collect();
         assert_eq!(counts, [2, 1]);
-        let shown: Vec<_> = look
+        let shown: Vec<_> = sample
             .flows
             .iter()
             .map(|row| row.aggregate.as_ref().map(|a| (a.key.as_str(), a.flows)))
@@ -265,20 +266,21 @@ pub(super) mod tests {
 
     #[test]
     fn a_slot_given_out_again_is_another_flow() {
-        let mut watcher = Watcher::default();
-        watcher.look(&[plane(vec![flow(0, 1_000_000)])], Duration::ZERO);
+        let mut tracker = RateTracker::default();
+        tracker.sample(&[plane(vec![flow(0, 1_000_000)])], Duration::ZERO);
         let mut next = flow(0, 10);
         next.id = (0, 2);
-        let look = watcher.look(&[plane(vec![next])], Duration::from_secs(1));
-        assert_eq!(look.flows[0].delivery_bits_per_s, None);
+        let sample = tracker.sample(&[plane(vec![next])], Duration::from_secs(1));
+        assert_eq!(sample.flows[0].delivery_bits_per_s, None);
     }
 
     #[test]
     fn no_rate_is_not_a_rate_of_zero() {
         let mut paced = flow(1, 0);
         paced.rate = 1_000_000;
-        let look = Watcher::default().look(&[plane(vec![flow(0, 0), paced])], Duration::ZERO);
-        let rates: Vec<_> = look.flows.iter().map(|row| row.rate_bits_per_s).collect();
+        let sample =
+            RateTracker::default().sample(&[plane(vec![flow(0, 0), paced])], Duration::ZERO);
+        let rates: Vec<_> = sample.flows.iter().map(|row| row.rate_bits_per_s).collect();
         assert_eq!(rates, [None, Some(8_000_000)]);
     }
 }

@@ -8,6 +8,7 @@ use std::io::{self, IsTerminal};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fairwater_hosting::Stop;
 use fairwater_linux::{observe, probe};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -15,9 +16,8 @@ use ratatui::widgets::TableState;
 
 use crate::failure::Failure;
 use crate::output;
-use crate::stop::Stop;
 use crate::units::parse_duration;
-use flows::{Look, Watcher};
+use flows::{RateTracker, TopSample};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -27,20 +27,21 @@ Examples:
 
 States: starting (no program chosen yet), running (under its algorithm), fallback (under Reno in the
 kernel because the plane is gone or silent), faulted (under Reno for good: its program or algorithm
-failed). Delivery is what was acknowledged within the interval. Flows of an aggregate share one
-controller: its key is shown, and how many they are. A narrow terminal shows fewer columns.";
+failed). Delivery is the rate acknowledged within the interval. Flows of an aggregate share one
+controller: the table shows the aggregate's key and number of flows. A narrow terminal shows fewer
+columns.";
 
 /// Watch the flows of every attached algorithm
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Print one table and end; so it is too when standard output is no terminal
+    /// Print one table and exit, as when standard output is no terminal
     #[arg(long)]
     once: bool,
-    /// Print one JSON document and end
+    /// Print one JSON document and exit
     #[arg(long)]
     json: bool,
-    /// The time between two looks
+    /// Time between two samples
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_interval)]
     interval: Duration,
 }
@@ -48,11 +49,11 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     probe::probe().require()?;
     if args.json || args.once || !io::stdout().is_terminal() {
-        let look = once(args.interval)?;
+        let sample = once(args.interval)?;
         return if args.json {
-            output::json(&look)
+            output::json(&sample)
         } else {
-            output::print(text::table(&look))
+            output::print(text::table(&sample))
         };
     }
     let result = live(&mut ratatui::init(), args.interval);
@@ -70,42 +71,44 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Two looks, for the rates between them.
-fn once(interval: Duration) -> Result<Look, Failure> {
-    let stop = Stop::on_signals()?;
-    let mut watcher = Watcher::default();
-    watcher.look(&observe::planes(), Duration::ZERO);
+/// The second of two samples, with the rates between them.
+fn once(interval: Duration) -> Result<TopSample, Failure> {
+    let stop = Stop::on_signals().map_err(Failure::io("handling signals"))?;
+    let mut tracker = RateTracker::default();
+    tracker.sample(&observe::planes(), Duration::ZERO);
     let start = Instant::now();
     while start.elapsed() < interval {
-        stop.check_interrupt()?;
+        Failure::if_interrupted(&stop)?;
         thread::sleep((interval - start.elapsed()).min(Duration::from_millis(50)));
     }
-    Ok(watcher.look(&observe::planes(), start.elapsed()))
+    Ok(tracker.sample(&observe::planes(), start.elapsed()))
 }
 
 fn live(terminal: &mut DefaultTerminal, interval: Duration) -> Result<(), Failure> {
-    let stop = Stop::on_signals()?;
-    let mut watcher = Watcher::default();
+    let stop = Stop::on_signals().map_err(Failure::io("handling signals"))?;
+    let mut tracker = RateTracker::default();
     let mut scroll = TableState::default();
-    let mut looked = Instant::now();
-    let mut look = watcher.look(&observe::planes(), Duration::ZERO);
+    let mut sampled = Instant::now();
+    let mut sample = tracker.sample(&observe::planes(), Duration::ZERO);
     while !stop.is_asked() {
         terminal
-            .draw(|frame| screen::draw(frame, &look, &mut scroll))
+            .draw(|frame| screen::draw(frame, &sample, &mut scroll))
             .map_err(Failure::io("the terminal"))?;
-        match key(interval.saturating_sub(looked.elapsed())).map_err(Failure::io("the terminal"))? {
+        match key(interval.saturating_sub(sampled.elapsed()))
+            .map_err(Failure::io("the terminal"))?
+        {
             Key::Quit => return Ok(()),
             Key::Interrupt => return Err(Failure::Interrupted),
             Key::Up(rows) => scroll.scroll_up_by(rows),
             Key::Down(rows) => scroll.scroll_down_by(rows),
             Key::None => {}
         }
-        if looked.elapsed() >= interval {
-            look = watcher.look(&observe::planes(), looked.elapsed());
-            looked = Instant::now();
+        if sampled.elapsed() >= interval {
+            sample = tracker.sample(&observe::planes(), sampled.elapsed());
+            sampled = Instant::now();
         }
     }
-    stop.check_interrupt()
+    Failure::if_interrupted(&stop)
 }
 
 enum Key {

@@ -6,12 +6,12 @@ use ratatui::style::{Color, Style, Stylize};
 use ratatui::text::{Line, Text};
 use ratatui::widgets::{Cell, Row as TableRow, Table, TableState};
 
-use super::flows::{Look, Row};
-use super::text::{self, Page};
+use super::flows::{Row, TopSample};
+use super::text::{self, TextTable};
 
-/// Draws a look; `scroll` keeps what is selected.
-pub(super) fn draw(frame: &mut Frame<'_>, look: &Look, scroll: &mut TableState) {
-    let head: Vec<Line<'_>> = match look.planes.as_slice() {
+/// Draws a sample; `scroll` keeps the selected row.
+pub(super) fn draw(frame: &mut Frame<'_>, sample: &TopSample, scroll: &mut TableState) {
+    let head: Vec<Line<'_>> = match sample.planes.as_slice() {
         [] => vec!["No algorithm is attached on this machine.".into()],
         planes => planes
             .iter()
@@ -26,19 +26,19 @@ pub(super) fn draw(frame: &mut Frame<'_>, look: &Look, scroll: &mut TableState) 
     ])
     .areas(frame.area());
     frame.render_widget(Text::from(head), top);
-    frame.render_stateful_widget(table(look, middle.width), middle, scroll);
+    frame.render_stateful_widget(table(sample, middle.width), middle, scroll);
     frame.render_widget(Line::from("q quit   ↑ ↓ PgUp PgDn scroll").dim(), bottom);
 }
 
-fn table(look: &Look, width: u16) -> Table<'_> {
-    let page = Page::new(look).within(width.into());
-    let widths: Vec<_> = page
+fn table(sample: &TopSample, width: u16) -> Table<'_> {
+    let text = TextTable::new(sample).within(width.into());
+    let widths: Vec<_> = text
         .widths()
         .into_iter()
         .map(|width| Constraint::Length(u16::try_from(width).unwrap_or(u16::MAX)))
         .collect();
-    let header: TableRow<'_> = page.header.into_iter().collect();
-    let flows = look.flows.iter().zip(page.rows);
+    let header: TableRow<'_> = text.header.into_iter().collect();
+    let flows = sample.flows.iter().zip(text.rows);
     Table::new(flows.map(|(row, cells)| flow(row, cells)), widths)
         .header(header.bold())
         .row_highlight_style(Style::new().reversed())
@@ -60,14 +60,14 @@ mod tests {
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 
-    use super::super::flows::Watcher;
+    use super::super::flows::RateTracker;
     use super::super::flows::tests::{flow, member, plane};
     use super::*;
 
-    fn screen(look: &Look, width: u16, height: u16) -> String {
+    fn screen(sample: &TopSample, width: u16, height: u16) -> String {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
         terminal
-            .draw(|frame| draw(frame, look, &mut TableState::default()))
+            .draw(|frame| draw(frame, sample, &mut TableState::default()))
             .unwrap();
         terminal.backend().to_string()
     }
@@ -75,8 +75,8 @@ mod tests {
     #[test]
     fn every_flow_has_its_line() {
         let flows = (0..3).map(|slot| flow(slot, 0)).collect();
-        let look = Watcher::default().look(&[plane(flows)], Duration::ZERO);
-        let text = screen(&look, 130, 20);
+        let sample = RateTracker::default().sample(&[plane(flows)], Duration::ZERO);
+        let text = screen(&sample, 130, 20);
         assert!(text.contains("process 42 is alive, 3 flows"), "{text}");
         for port in ["5000", "5001", "5002"] {
             assert!(text.contains(&format!("10.0.0.2:{port}")), "{text}");
@@ -86,13 +86,13 @@ mod tests {
     #[test]
     fn a_narrow_terminal_has_whole_columns_and_the_aggregates_among_them() {
         let flows = (0..3).map(|slot| member(slot, 0, "to 10.0.0.2"));
-        let look = Watcher::default().look(&[plane(flows.collect())], Duration::ZERO);
-        let wide = screen(&look, 160, 10);
+        let sample = RateTracker::default().sample(&[plane(flows.collect())], Duration::ZERO);
+        let wide = screen(&sample, 160, 10);
         for column in text::COLUMNS {
             assert!(wide.contains(column), "{column} in {wide}");
         }
         for width in [80, 60] {
-            let narrow = screen(&look, width, 10);
+            let narrow = screen(&sample, width, 10);
             for cell in ["to 10.0.0.2 (3)", "10.0.0.2:5000", "145 kB"] {
                 assert!(narrow.contains(cell), "{cell} in {narrow}");
             }
@@ -101,9 +101,9 @@ mod tests {
 
     #[test]
     fn a_tiny_terminal_is_drawn_too() {
-        let look = Watcher::default().look(&[plane(vec![flow(0, 0)])], Duration::ZERO);
+        let sample = RateTracker::default().sample(&[plane(vec![flow(0, 0)])], Duration::ZERO);
         for size in [(1, 1), (20, 2), (5, 40)] {
-            screen(&look, size.0, size.1);
+            screen(&sample, size.0, size.1);
         }
     }
 }

@@ -1,10 +1,10 @@
-//! A look as words: the cells of the live table, and the table of `--once`.
+//! A sample as text: the cells of the live table, and the table of `--once`.
 
 use std::time::Duration;
 
 use comfy_table::{Table, presets};
 
-use super::flows::{Look, PlaneRow, Row};
+use super::flows::{PlaneRow, Row, TopSample};
 use crate::units;
 
 /// The columns, in the order of [`cells`].
@@ -22,7 +22,7 @@ pub(super) const COLUMNS: [&str; 11] = [
     "age",
 ];
 
-/// Those that give way where there is no room, the least first. The remote address stays.
+/// Columns in the order in which a narrow terminal drops them. The remote address stays.
 const LEAST_FIRST: [&str; 10] = [
     "age",
     "local",
@@ -36,27 +36,27 @@ const LEAST_FIRST: [&str; 10] = [
     "delivery",
 ];
 
-/// What is to be shown of a look: the columns and a line of cells each flow.
+/// The shown columns of a sample, and a row of cells for each flow.
 #[derive(Debug)]
-pub(super) struct Page {
+pub(super) struct TextTable {
     pub(super) header: Vec<&'static str>,
     pub(super) rows: Vec<Vec<String>>,
 }
 
-impl Page {
-    /// All columns; that of aggregates only where there is one.
-    pub(super) fn new(look: &Look) -> Self {
-        let mut page = Self {
+impl TextTable {
+    /// All columns; the column of aggregates only if there is an aggregate.
+    pub(super) fn new(sample: &TopSample) -> Self {
+        let mut table = Self {
             header: COLUMNS.to_vec(),
-            rows: look.flows.iter().map(|row| cells(row).to_vec()).collect(),
+            rows: sample.flows.iter().map(|row| cells(row).to_vec()).collect(),
         };
-        if look.flows.iter().all(|row| row.aggregate.is_none()) {
-            page.remove("aggregate");
+        if sample.flows.iter().all(|row| row.aggregate.is_none()) {
+            table.remove("aggregate");
         }
-        page
+        table
     }
 
-    /// Without the columns for which a line of `width` characters has no room.
+    /// Drops columns until a row fits `width` characters.
     pub(super) fn within(mut self, width: usize) -> Self {
         for column in LEAST_FIRST {
             if self.widths().iter().map(|w| w + 1).sum::<usize>() <= width + 1 {
@@ -76,7 +76,7 @@ impl Page {
         }
     }
 
-    /// The widths of the columns, characters; those of numbers do not change with the numbers.
+    /// Widths of the columns, characters; columns of numbers have a fixed least width.
     pub(super) fn widths(&self) -> Vec<usize> {
         let steady = |name: &str| match name {
             "state" | "cwnd" | "SRTT" => 8,
@@ -152,17 +152,19 @@ pub(super) fn plane(plane: &PlaneRow) -> String {
     text
 }
 
-/// A look as a table for people and pipes.
-pub(super) fn table(look: &Look) -> String {
-    let mut text: String = look.planes.iter().map(|p| plane(p) + "\n").collect();
-    if look.planes.is_empty() {
+/// A sample as a table for people and pipes.
+pub(super) fn table(sample: &TopSample) -> String {
+    let mut text: String = sample.planes.iter().map(|p| plane(p) + "\n").collect();
+    if sample.planes.is_empty() {
         text += "No algorithm is attached on this machine.\n";
     }
-    if !look.flows.is_empty() {
+    if !sample.flows.is_empty() {
         let mut table = Table::new();
-        let page = Page::new(look);
-        table.load_style(presets::NOTHING).set_header(page.header);
-        table.add_rows(page.rows);
+        let text_table = TextTable::new(sample);
+        table
+            .load_style(presets::NOTHING)
+            .set_header(text_table.header);
+        table.add_rows(text_table.rows);
         text += &table.trim_fmt();
         text.push('\n');
     }
@@ -179,16 +181,16 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::super::flows::Watcher;
+    use super::super::flows::RateTracker;
     use super::super::flows::tests::{flow, member, plane};
     use super::*;
 
     #[test]
-    fn a_look_is_one_line_a_plane_and_one_a_flow() {
-        let mut watcher = Watcher::default();
-        watcher.look(&[plane(vec![flow(0, 0)])], Duration::ZERO);
-        let look = watcher.look(&[plane(vec![flow(0, 6_000_000)])], Duration::from_secs(1));
-        let text = table(&look);
+    fn a_sample_is_one_line_a_plane_and_one_a_flow() {
+        let mut tracker = RateTracker::default();
+        tracker.sample(&[plane(vec![flow(0, 0)])], Duration::ZERO);
+        let sample = tracker.sample(&[plane(vec![flow(0, 6_000_000)])], Duration::from_secs(1));
+        let text = table(&sample);
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines.len(), 3, "{text}");
         assert!(lines[0].contains("process 42 is alive, 1 flow"), "{text}");
@@ -207,11 +209,11 @@ mod tests {
 
     #[test]
     fn an_aggregate_is_shown_where_there_is_one() {
-        let alone = Watcher::default().look(&[plane(vec![flow(0, 0)])], Duration::ZERO);
+        let alone = RateTracker::default().sample(&[plane(vec![flow(0, 0)])], Duration::ZERO);
         assert!(!table(&alone).contains("aggregate"), "{}", table(&alone));
         let flows = vec![member(0, 0, "to 10.0.0.2"), flow(1, 0)];
-        let look = Watcher::default().look(&[plane(flows)], Duration::ZERO);
-        let text = table(&look);
+        let sample = RateTracker::default().sample(&[plane(flows)], Duration::ZERO);
+        let text = table(&sample);
         assert!(text.contains("2 flows in 1 aggregate\n"), "{text}");
         let lines: Vec<_> = text.lines().collect();
         assert!(lines[1].contains("aggregate"), "{text}");
@@ -221,20 +223,20 @@ mod tests {
     proptest! {
         /// However narrow, no line of what is left is wider, unless it is the remote address alone.
         #[test]
-        fn a_page_fits_its_width(width in 0..200_usize, members in 0..3_u32) {
+        fn a_table_fits_its_width(width in 0..200_usize, members in 0..3_u32) {
             let flows = (0..members).map(|slot| member(slot, 0, "to 2001:db8::17")).chain([flow(9, 0)]);
-            let look = Watcher::default().look(&[plane(flows.collect())], Duration::ZERO);
-            let page = Page::new(&look).within(width);
-            let line = page.widths().iter().sum::<usize>() + page.header.len() - 1;
-            prop_assert!(line <= width || page.header == ["remote"], "{page:?}");
-            prop_assert!(page.header.contains(&"remote"));
+            let sample = RateTracker::default().sample(&[plane(flows.collect())], Duration::ZERO);
+            let table = TextTable::new(&sample).within(width);
+            let line = table.widths().iter().sum::<usize>() + table.header.len() - 1;
+            prop_assert!(line <= width || table.header == ["remote"], "{table:?}");
+            prop_assert!(table.header.contains(&"remote"));
         }
     }
 
     #[test]
     fn an_empty_machine_is_said_to_be() {
         assert_eq!(
-            table(&Look::default()),
+            table(&TopSample::default()),
             "No algorithm is attached on this machine.\n"
         );
     }

@@ -1,90 +1,106 @@
 //! `fairwater try`.
 
-mod contender;
-mod place;
+mod back_end;
+mod candidate;
+mod progress;
+mod rounds;
 mod table;
-mod watch;
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use fairwater_lab::{
-    Contender, Experiment, LabError, Results, Simulated, Traffic, report, run as run_lab, simulate,
-};
+use fairwater_hosting::{HostedAlgorithms, NamedAlgorithm, Stop, sample_controllers};
+use fairwater_lab::{Candidate, Comparison, LabError, Simulated, run as run_comparison, simulate};
 use fairwater_linux::{Options, SIGNALS, probe};
 use fairwater_net::{LinkSpec, LinkSpecError};
 use fairwater_plane::SignalSet;
+use fairwater_results::{Results, RoundResults, TrafficProgram, report};
+use fairwater_testbed::TestbedError;
+use serde::Serialize;
 
-use crate::algorithm::Chosen;
+use crate::backend::BackendArgument;
 use crate::failure::Failure;
-use crate::hosting::{self, Hosting};
+use crate::hosting;
 use crate::output;
 use crate::report_page;
-use crate::stop::Stop;
 use crate::units::parse_duration;
-use crate::world::On;
-use contender::{Sender, Typed};
-use place::Place;
-use watch::Watch;
+use back_end::ChosenBackend;
+use candidate::{CandidateArgument, Sender};
+use progress::ProgressDisplay;
+use rounds::Rounds;
 
 const EXAMPLES: &str = "\
 Examples:
   sudo fairwater try cubic --against kernel:cubic
-  sudo fairwater try cubic --against kernel:cubic --link \"48mbit 20ms 1bdp\" --for 30s --together
+  sudo fairwater try cubic --against kernel:cubic --together --baseline --rounds 5
   sudo fairwater try reno reno:report=10ms --link \"trace:cell.up 40ms 100pkt loss=0.01%\"
   sudo fairwater try cubic --json | jq '.runs[] | {name, utilisation}'
   fairwater try cubic --against kernel:cubic --on sim
 
-A link is a capacity (12mbit, or trace:FILE in mahimahi's format), an RTT (20ms), and, as you like,
-a buffer (160pkt, 100kB or 1bdp), loss=0.01%, mark=20pkt (ECN marks above so many waiting) and
-seed=7. Delays, drops and throughput are measured at the bottleneck. A run that the machine
-disturbed is repeated, and named if it cannot be.
+A link is a capacity (12mbit, or trace:FILE in mahimahi's format) and an RTT (20ms), and optionally
+a buffer (160pkt, 100kB or 1bdp), loss=0.01%, queue=fq_codel, mark=20pkt (ECN marks while more
+packets wait), aggregate=32pkt,4ms,100us (frame aggregation) and seed=7. Delay, drops and throughput
+are measured at the bottleneck. A run that other load on the machine disturbed is repeated; if every
+attempt was disturbed, the table says so.
 
-Real TCP needs root, and algorithms of this project a kernel with BTF. Elsewhere, or with --on sim,
-the same runs in the simulator, where `kernel:reno` and `kernel:cubic` stand for the kernel's; it
-takes a second, and gives the same numbers each time.";
+Real TCP needs root, and algorithms of this project need a kernel with BTF. Without them, or with
+--on sim, the same runs in the simulator, where `kernel:reno` and `kernel:cubic` stand for the
+kernel's algorithms; a simulation takes a second and gives the same numbers each time.
 
-/// Run algorithms over an emulated link, beside the kernel's own if you like
+If an algorithm fails (it raises, blocks or dies), its flow goes on under the fallback, Reno: the
+table, --json and the page say for what share of the time and why, and the exit code is 4.";
+
+/// Compare algorithms on an emulated link, with each other and with the kernel's own
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Who sends: `cubic`, `cubic:report=10ms`, a class in Python `my_alg.py:MyAlg`, or
-    /// `kernel:NAME` for one of the kernel's
+    /// Algorithms: `cubic`, `cubic:report=10ms`, a Python class `my_alg.py:MyAlg`, or `kernel:NAME`
+    /// for one of the kernel's
     #[arg(required = true, value_name = "ALGORITHM")]
-    algorithms: Vec<Typed>,
-    /// Who else sends, in the same words; may be given several times
+    algorithms: Vec<CandidateArgument>,
+    /// Another algorithm, in the same words; may be given several times
     #[arg(long, value_name = "ALGORITHM")]
-    against: Vec<Typed>,
+    against: Vec<CandidateArgument>,
     /// The link
     #[arg(long, default_value = "48mbit 20ms 1bdp")]
     link: String,
     /// How long each run lasts
     #[arg(long = "for", value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
     duration: Duration,
-    /// Let them share the link, instead of having it alone in turn
+    /// Let the algorithms share the link, instead of running one after another
     #[arg(long)]
     together: bool,
-    /// Where it runs: `linux`, this machine's TCP, or `sim`, the simulator [default: linux if it
-    /// can]
-    #[arg(long, value_name = "WORLD", hide_possible_values = true)]
-    on: Option<On>,
+    /// Run the comparison so many times, every second time in reverse order; show medians and spread
+    #[arg(long, value_name = "COUNT", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+    /// With --together: also run the kernel's algorithm in the place of every other one, to show how
+    /// fair the kernel's algorithm is to itself
+    #[arg(long)]
+    baseline: bool,
+    /// Where it runs: `linux`, this machine's TCP, or `sim`, the simulator [default: linux if
+    /// possible]
+    #[arg(long, value_name = "BACKEND", hide_possible_values = true)]
+    on: Option<BackendArgument>,
     /// Send over IPv6
     #[arg(long)]
     ipv6: bool,
-    /// The seed of the link's random loss, and of when flows together start in the simulator
+    /// Seed of the link's random loss and, in the simulator, of start times with --together; each
+    /// round adds 1
     #[arg(long)]
     seed: Option<u64>,
     /// Send with the lab's own bulk sender instead of iperf3
     #[arg(long)]
     bulk: bool,
-    /// How often a run is tried that the machine disturbs
+    /// Maximum attempts for a run disturbed by other load on the machine
     #[arg(long, value_name = "COUNT", default_value_t = 3,
           value_parser = clap::value_parser!(u32).range(1..=100))]
     tries: u32,
     /// Print JSON on standard output instead of a table
     #[arg(long)]
     json: bool,
-    /// Where the report page goes
+    /// Where to write the report page
     #[arg(long, value_name = "PATH", default_value = "fairwater-report.html")]
     report: PathBuf,
     /// Show no progress
@@ -93,168 +109,262 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let contenders: Vec<Typed> = args
+    let arguments: Vec<CandidateArgument> = args
         .algorithms
         .iter()
         .chain(&args.against)
         .cloned()
         .collect();
-    let ours = contender::ours(&contenders);
+    let hosted = candidate::hosted(&arguments);
     let link = link(args)?;
     report_page::check(&args.report)?;
-    let results = match Place::find(args.on, &contenders) {
-        Place::Linux => emulated(args, link, &contenders, &ours)?,
-        Place::Sim { because } => simulated(args, link, &contenders, &ours, because.as_deref())?,
+    let results = match ChosenBackend::find(args.on, &arguments) {
+        ChosenBackend::Linux => on_linux(args, link, &arguments, &hosted)?,
+        ChosenBackend::Sim { because } => {
+            simulated(args, link, &arguments, &hosted, because.as_deref())?
+        }
     };
     finish(args, &results)
 }
 
 /// On this machine's TCP.
-fn emulated(
+fn on_linux(
     args: &Args,
     link: LinkSpec,
-    contenders: &[Typed],
-    ours: &[(String, Chosen)],
-) -> Result<Results, Failure> {
-    let mut experiment = experiment(args, link, contenders.iter().map(stand_in).collect());
-    hosting::plane("linux", SIGNALS, ours)?;
-    experiment.check()?;
+    arguments: &[CandidateArgument],
+    hosted: &[NamedAlgorithm],
+) -> Result<RoundResults, Failure> {
+    let mut comparison = comparison(args, link, arguments.iter().map(stand_in).collect());
+    hosting::plane("linux", SIGNALS, hosted)?;
+    comparison.check()?;
+    // What is wrong with the baseline is found before anything is attached.
+    rounds(args, comparison.clone(), arguments)?;
 
-    let stop = Stop::on_signals()?;
-    let hosting = if ours.is_empty() {
+    let stop = Stop::on_signals().map_err(Failure::io("handling signals"))?;
+    let mut hosting = if hosted.is_empty() {
         None
     } else {
         probe::probe().require()?;
-        let hosting = Hosting::start(ours, Options::default())?;
-        take_names(&mut experiment, contenders, hosting.names());
-        experiment.at_both_ends = hosting.at_both_ends();
+        let options = Options {
+            unique_names: true,
+            ..Options::default()
+        };
+        let hosting = HostedAlgorithms::start(hosted, options)?;
+        take_names(&mut comparison, arguments, hosting.names());
+        comparison.at_both_ends = hosting.at_both_ends();
+        comparison.controllers = Some(sample_controllers);
         Some(hosting)
     };
-    let mut watch = Watch::new(args.quiet);
-    let results = run_lab(&experiment, stop.flag(), &mut |progress| {
-        watch.show(progress)
-    });
-    drop(watch);
-    for notice in hosting.map(Hosting::finish).unwrap_or_default() {
+    let algorithms = hosting.as_ref().map(HostedAlgorithms::algorithms);
+    let algorithms = algorithms.unwrap_or_default();
+    let mut display = ProgressDisplay::new(args.quiet);
+    let results = rounds(args, comparison, arguments)?.run(
+        &mut |progress| display.show(progress),
+        |comparison, progress| {
+            let results = run_comparison(comparison, stop.flag(), progress);
+            let notices = hosting.as_mut().map(HostedAlgorithms::notices);
+            let notices = notices.unwrap_or_default();
+            for notice in &notices {
+                eprintln!("{notice}");
+            }
+            let mut results = results?;
+            explain(&mut results, &algorithms, &notices);
+            Ok(results)
+        },
+    );
+    drop(display);
+    for notice in hosting.map(HostedAlgorithms::finish).unwrap_or_default() {
         eprintln!("{notice}");
     }
-    stop.check_interrupt()?;
-    Ok(results?)
+    Failure::if_interrupted(&stop)?;
+    results
 }
 
-/// In the simulator; real TCP is out of the question for the reason given, or nobody asked for it.
+/// Says why flows ran without their algorithm, as far as the plane said so.
+fn explain(results: &mut Results, algorithms: &HashMap<String, String>, notices: &[String]) {
+    for run in &mut results.runs {
+        let name = &run.congestion_control;
+        if let (Some(fallback), Some(algorithm)) = (&mut run.fallback, algorithms.get(name)) {
+            fallback.explain(algorithm, name, notices.iter().map(String::as_str));
+        }
+    }
+}
+
+/// In the simulator; `because` says why real TCP cannot run, if the user did not ask for the
+/// simulator.
 fn simulated(
     args: &Args,
     link: LinkSpec,
-    contenders: &[Typed],
-    ours: &[(String, Chosen)],
+    arguments: &[CandidateArgument],
+    hosted: &[NamedAlgorithm],
     because: Option<&str>,
-) -> Result<Results, Failure> {
+) -> Result<RoundResults, Failure> {
     if args.ipv6 {
-        return Err(place::refusal(&LabError::SimulatedIpv6, because));
+        return Err(back_end::refusal(&LabError::SimulatedIpv6, because));
     }
-    let contenders = place::simulated(contenders, ours, because)?;
-    let experiment = experiment(args, link, contenders);
-    let stop = Stop::on_signals()?;
-    let mut watch = Watch::new(args.quiet);
+    let candidates = back_end::simulated(arguments, hosted, because)?;
+    let rounds = rounds(args, comparison(args, link, candidates), arguments)?;
+    let stop = Stop::on_signals().map_err(Failure::io("handling signals"))?;
+    stop.exit_if_stuck(|| ())
+        .map_err(Failure::io("handling signals"))?;
+    let mut display = ProgressDisplay::new(args.quiet);
     let mut unsaid = because;
-    let simulated = simulate(
-        &experiment,
-        || hosting::plane("sim", SignalSet::ALL, ours),
-        stop.flag(),
+    let mut notices = Vec::new();
+    let results = rounds.run(
         &mut |progress| {
             if let Some(because) = unsaid.take() {
                 eprintln!(
                     "simulating, as real TCP cannot run here: {because} (see `fairwater doctor`)"
                 );
             }
-            watch.show(progress);
+            display.show(progress);
+        },
+        |comparison, progress| {
+            let plane = || hosting::plane("sim", SignalSet::ALL, hosted);
+            let simulated: Simulated = simulate(comparison, plane, stop.flag(), progress)?;
+            notices.extend(simulated.notices);
+            Ok(simulated.results)
         },
     );
-    drop(watch);
-    stop.check_interrupt()?;
-    let Simulated { results, notices } = simulated?;
+    drop(display);
+    Failure::if_interrupted(&stop)?;
+    let results = results?;
     for notice in notices {
         eprintln!("{notice}");
     }
     Ok(results)
 }
 
+/// The rounds of a comparison that the arguments ask for.
+fn rounds<C: Clone>(
+    args: &Args,
+    comparison: Comparison<C>,
+    arguments: &[CandidateArgument],
+) -> Result<Rounds<C>, Failure> {
+    let baseline = match args.baseline {
+        true => Some(rounds::baseline(&comparison, arguments)?),
+        false => None,
+    };
+    Ok(Rounds {
+        comparison,
+        baseline,
+        rounds: args.rounds,
+    })
+}
+
 fn link(args: &Args) -> Result<LinkSpec, Failure> {
     let mut link: LinkSpec = args.link.parse().map_err(|error: LinkSpecError| {
         eprintln!("{error}");
-        Failure::Said(2)
+        Failure::AlreadyReported(2)
     })?;
     link.seed = args.seed.unwrap_or(link.seed);
     Ok(link)
 }
 
-/// The kernel's name of a contender's congestion control. Algorithms of this project have none
-/// yet: the kernel's Reno, which is always there, stands for them while the rest is checked.
-fn stand_in(typed: &Typed) -> Contender {
-    Contender {
-        label: typed.label.clone(),
-        congestion_control: match &typed.sender {
-            Sender::Ours(_) => "reno".to_owned(),
+/// The kernel's name of a candidate's congestion control. A hosted algorithm has none yet: the
+/// kernel's Reno, which every kernel has, stands for it while the rest is checked.
+fn stand_in(argument: &CandidateArgument) -> Candidate {
+    Candidate {
+        label: argument.label.clone(),
+        congestion_control: match &argument.sender {
+            Sender::Hosted(_) => "reno".to_owned(),
             Sender::Kernel(name) => name.clone(),
         },
     }
 }
 
-/// What to run.
-fn experiment<C>(args: &Args, link: LinkSpec, contenders: Vec<Contender<C>>) -> Experiment<C> {
-    Experiment {
+/// One round.
+fn comparison<C>(args: &Args, link: LinkSpec, candidates: Vec<Candidate<C>>) -> Comparison<C> {
+    Comparison {
         duration: args.duration,
         together: args.together,
         ipv6: args.ipv6,
-        traffic: if args.bulk {
-            Traffic::Bulk
+        program: if args.bulk {
+            TrafficProgram::Bulk
         } else {
-            Traffic::Iperf3
+            TrafficProgram::Iperf3
         },
         tries: args.tries,
-        ..Experiment::new(link, contenders)
+        ..Comparison::new(link, candidates)
     }
 }
 
-/// Gives algorithms of this project the names that they were attached under.
-fn take_names(experiment: &mut Experiment, contenders: &[Typed], names: &[String]) {
-    let ours = experiment
-        .contenders
+/// Gives hosted algorithms the names that they were attached under.
+fn take_names(comparison: &mut Comparison, arguments: &[CandidateArgument], names: &[String]) {
+    let hosted = comparison
+        .candidates
         .iter_mut()
-        .zip(contenders)
-        .filter(|(_, typed)| matches!(typed.sender, Sender::Ours(_)));
-    for ((contender, _), name) in ours.zip(names) {
-        contender.congestion_control.clone_from(name);
+        .zip(arguments)
+        .filter(|(_, argument)| argument.sender.is_hosted());
+    for ((candidate, _), name) in hosted.zip(names) {
+        candidate.congestion_control.clone_from(name);
     }
 }
 
-fn finish(args: &Args, results: &Results) -> Result<(), Failure> {
-    if args.json {
-        output::json(results)?;
-    } else {
-        output::print(table::table(results))?;
-    }
-    report_page::write(&args.report, &report::html(results))
+/// What `--json` prints of one round.
+#[derive(Serialize)]
+struct OneRound<'a> {
+    #[serde(flatten)]
+    results: &'a Results,
+    /// Jain's index of the throughput of algorithms that shared the link.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    jain: Option<f64>,
+}
+
+fn finish(args: &Args, results: &RoundResults) -> Result<(), Failure> {
+    let page = match results.rounds.as_slice() {
+        [only] if results.baseline.is_none() => {
+            let jain = results.jain.map(|jain| jain.median);
+            if args.json {
+                let results = only;
+                output::json(&OneRound { results, jain })?;
+            } else {
+                output::print(table::table(only, jain))?;
+            }
+            report::comparison(only)
+        }
+        _ => {
+            if args.json {
+                output::json(results)?;
+            } else {
+                output::print(table::rounds(results))?;
+            }
+            report::rounds(results)
+        }
+    };
+    report_page::write(&args.report, &page)?;
+    Failure::if_fallen_back(results.runs.iter().map(|run| &run.fallback))
 }
 
 impl From<LabError> for Failure {
     fn from(error: LabError) -> Self {
         match error {
-            LabError::Missing(_) => Self::LabMissing(error.to_string()),
+            LabError::Testbed(error) => error.into(),
             LabError::Cancelled => Self::Interrupted,
-            LabError::NoContender
-            | LabError::Timing
-            | LabError::TooManyContenders { .. }
+            LabError::NoCandidate
+            | LabError::TooManyCandidates { .. }
             | LabError::Duration { .. }
-            | LabError::UnknownCongestionControl { .. }
             | LabError::SimulatedIpv6
             | LabError::Simulator(_)
             | LabError::TraceFile { .. }
             | LabError::Trace { .. } => Self::BadInput(error.to_string()),
-            LabError::Traffic { .. } | LabError::Part { .. } | LabError::System { .. } => {
-                Self::Other(error.to_string())
-            }
+        }
+    }
+}
+
+impl From<TestbedError> for Failure {
+    fn from(error: TestbedError) -> Self {
+        match error {
+            TestbedError::Missing(_) => Self::LabMissing(error.to_string()),
+            TestbedError::Cancelled => Self::Interrupted,
+            TestbedError::Network(_)
+            | TestbedError::Timing
+            | TestbedError::TooManyFlows { .. }
+            | TestbedError::Duration { .. }
+            | TestbedError::UnknownCongestionControl { .. } => Self::BadInput(error.to_string()),
+            TestbedError::Traffic { .. }
+            | TestbedError::Part { .. }
+            | TestbedError::System { .. } => Self::Other(error.to_string()),
         }
     }
 }

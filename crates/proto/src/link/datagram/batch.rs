@@ -10,7 +10,7 @@ use rustix::net::{AddressFamily, SocketAddrAny};
 use super::Address;
 
 /// Room for packets, and those that were received last.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Batch {
     buffers: Vec<Vec<u8>>,
     packets: Vec<Packet>,

@@ -11,8 +11,8 @@ use crate::link::path::{self, Bound};
 use crate::link::poller::{Pollable, Source, level};
 use crate::link::{Link, LinkError, MAX_PACKET, seqpacket};
 
-/// A datapath's socket at a path of its own. Who may write to that path may send to it: with
-/// the usual umask its owner alone.
+/// A datapath's socket at a path of its own. Who may write to that path may send to it: this user,
+/// and root, unless its mode is changed.
 ///
 /// Each packet goes to whoever is at the agent's path by then; it is [`LinkError::Gone`] when
 /// nobody is. The socket is not connected: [`super::Peer`] says why.
@@ -28,7 +28,7 @@ impl Datapath {
     /// its path, whether it is there yet or not.
     ///
     /// # Errors
-    /// As for [`super::Agent::bind`].
+    /// As for [`super::PlaneSocket::bind`].
     pub fn bind(own: impl AsRef<Path>, agent: impl AsRef<Path>) -> io::Result<Self> {
         let agent = SocketAddrUnix::new(agent.as_ref())?;
         let (socket, bound) = path::bind(own.as_ref(), SocketType::DGRAM)?;

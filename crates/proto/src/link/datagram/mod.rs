@@ -6,15 +6,16 @@
 //! [`LinkError::WouldBlock`](super::LinkError::WouldBlock) is ordinary here. portus reads packets
 //! of up to 1,024 bytes, libccp's examples of up to 32,678.
 
-mod agent;
 mod batch;
 mod datapath;
 mod peer;
+mod plane;
+mod read_window;
 
-pub use agent::{Address, Agent};
 pub use batch::Batch;
 pub use datapath::Datapath;
-pub use peer::Peer;
+pub use peer::{Peer, Presence};
+pub use plane::{Address, PlaneSocket};
 
 /// Where CCP's agent is by convention.
 pub const CCP_AGENT: &str = "/tmp/ccp/portus";

@@ -1,34 +1,70 @@
-//! The agent's way to one datapath.
+//! What the plane answers one datapath by.
 
 use std::io::{self, IoSlice};
-use std::os::fd::OwnedFd;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::io::{Errno, retry_on_intr};
-use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, SocketType};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketType};
 
 use super::Address;
+use super::read_window::{Admission, ReadWindow};
 use crate::link::{LinkError, MAX_PACKET, path};
 
 const FLAGS: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
 
-/// The way to answer one datapath.
+/// The sender of answers to one datapath.
 ///
-/// A packet that is not read is charged to the socket that sent it, so each datapath is
-/// answered from a socket of its own: one that does not read keeps nothing from the others. A
-/// datapath that connected its socket to the agent's can only be answered from that one: such
-/// datapaths share its buffer (`net.core.wmem_default`).
+/// The kernel charges a packet that is not read to the socket that sent it. So each datapath is
+/// answered from a socket of its own, and one that does not read delays no other. A datapath that
+/// connected its socket to the plane's can be answered from the plane's socket alone: of such
+/// datapaths each may leave only so much unread, see `ReadWindow`.
 #[derive(Debug)]
 pub struct Peer {
-    pub(super) address: Address,
-    /// Connected to the address; `None` when the datapath hears the agent's socket alone.
-    pub(super) own: Option<OwnedFd>,
-    pub(super) shared: Arc<OwnedFd>,
+    address: Address,
+    route: Route,
+    shared: Arc<SharedSocket>,
+}
+
+/// The plane's socket, as a sender.
+#[derive(Debug)]
+pub(super) struct SharedSocket {
+    pub(super) socket: OwnedFd,
+    /// Bytes that its send buffer holds, as the kernel counts them.
+    pub(super) buffer: usize,
+    /// Sends nothing: connecting it tells whether anybody is at an address.
+    pub(super) probe: OwnedFd,
+}
+
+/// Which socket answers the datapath.
+#[derive(Debug)]
+enum Route {
+    /// A socket connected to the address.
+    Own(OwnedFd),
+    /// The plane's, because the datapath connected to it.
+    Shared(ReadWindow),
+}
+
+/// Whether anybody is at an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Presence {
+    /// A socket is bound there.
+    Present,
+    /// The path exists and its socket is closed: the process died or closed it.
+    Closed,
+    /// The path does not exist: the process removed it and may be gone, or something else did.
+    Unlinked,
 }
 
 impl Peer {
-    /// The most packets that one call sends.
-    const MOST_AT_ONCE: usize = 32;
+    pub(super) fn new(address: &Address, shared: &Arc<SharedSocket>) -> io::Result<Self> {
+        Ok(Self {
+            address: address.clone(),
+            route: Route::to(address, shared)?,
+            shared: Arc::clone(shared),
+        })
+    }
 
     /// Where the datapath is.
     #[must_use]
@@ -36,74 +72,99 @@ impl Peer {
         &self.address
     }
 
-    /// To whoever is at the address now: connecting datagram sockets never blocks.
-    pub(super) fn connect(&mut self) -> io::Result<()> {
-        let socket = path::socket(SocketType::DGRAM)?;
-        self.own = match rustix::net::connect(&socket, &self.address.0) {
-            Ok(()) => Some(socket),
-            Err(Errno::PERM) => None,
-            Err(errno) => return Err(errno.into()),
-        };
-        Ok(())
+    /// Whether a socket is at the address, which is not necessarily the datapath's first one.
+    /// Sends nothing.
+    ///
+    /// # Errors
+    /// Of the system: too many open files, for instance.
+    pub fn presence(&self) -> io::Result<Presence> {
+        match rustix::net::connect(&self.shared.probe, &self.address.0) {
+            Ok(()) | Err(Errno::PERM) => Ok(Presence::Present),
+            Err(Errno::CONNREFUSED) => Ok(Presence::Closed),
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(Presence::Unlinked),
+            Err(errno) => Err(errno.into()),
+        }
     }
 
     /// Sends one packet, without blocking.
     ///
     /// # Errors
-    /// [`LinkError::WouldBlock`] when the datapath's queue is full, [`LinkError::Gone`] when
+    /// [`LinkError::WouldBlock`] when the datapath has too much to read, [`LinkError::Gone`] when
     /// nobody is at the address any more.
     pub fn send(&mut self, packet: &[u8]) -> Result<(), LinkError> {
-        self.send_many([packet]).map(|_| ())
-    }
-
-    /// Sends packets in order, without blocking, and returns how many of the first went: fewer
-    /// than all when the queue is full, or beyond 32.
-    ///
-    /// # Errors
-    /// As [`Peer::send`], when not even the first packet went.
-    pub fn send_many<'p>(
-        &mut self,
-        packets: impl IntoIterator<Item = &'p [u8]>,
-    ) -> Result<usize, LinkError> {
-        let mut slices = [IoSlice::new(&[]); Self::MOST_AT_ONCE];
-        let mut count = 0;
-        for (slice, packet) in slices.iter_mut().zip(packets) {
-            if packet.len() > MAX_PACKET {
-                if count == 0 {
-                    return Err(LinkError::TooLong);
-                }
-                break;
-            }
-            *slice = IoSlice::new(packet);
-            count += 1;
+        if packet.len() > MAX_PACKET {
+            return Err(LinkError::TooLong);
         }
-        let slices = &slices[..count];
-        match self.transmit(slices) {
+        match self.transmit(packet) {
             // Another socket may be at the address by now: the datapath was restarted.
             Err(LinkError::Gone) => {
-                self.connect().map_err(|_| LinkError::Gone)?;
-                self.transmit(slices)
+                let route = Route::to(&self.address, &self.shared);
+                self.route = route.map_err(|_| LinkError::Gone)?;
+                self.transmit(packet)
             }
             sent => sent,
         }
     }
 
-    fn transmit(&self, slices: &[IoSlice<'_>]) -> Result<usize, LinkError> {
-        if let ([slice], Some(own)) = (slices, &self.own) {
-            retry_on_intr(|| rustix::net::send(own, slice, FLAGS))?;
-            return Ok(1);
+    fn transmit(&mut self, packet: &[u8]) -> Result<(), LinkError> {
+        match &mut self.route {
+            Route::Own(own) => {
+                retry_on_intr(|| rustix::net::send(&*own, packet, FLAGS))?;
+                Ok(())
+            }
+            Route::Shared(window) => {
+                send_within(window, &self.shared.socket, &self.address, packet)
+            }
         }
-        let mut controls: [_; Self::MOST_AT_ONCE] =
-            std::array::from_fn(|_| SendAncillaryBuffer::default());
-        let parts = slices.chunks(1).zip(&mut controls);
-        let mut messages = Vec::with_capacity(slices.len());
-        messages.extend(parts.map(|(slice, control)| match self.own {
-            Some(_) => MMsgHdr::new(slice, control),
-            None => MMsgHdr::new_with_addr(&self.address.0, slice, control),
-        }));
-        let socket = self.own.as_ref().unwrap_or(&self.shared);
-        Ok(retry_on_intr(|| {
-            rustix::net::sendmmsg(socket, &mut messages, FLAGS)
-        })?)
+    }
+}
+
+impl Route {
+    /// To whoever is at the address now: connecting datagram sockets never blocks.
+    fn to(address: &Address, shared: &SharedSocket) -> io::Result<Self> {
+        let socket = path::socket(SocketType::DGRAM)?;
+        match rustix::net::connect(&socket, &address.0) {
+            Ok(()) => Ok(Self::Own(socket)),
+            Err(Errno::PERM) => Ok(Self::Shared(ReadWindow::new(shared.buffer))),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+}
+
+/// Sends from the plane's socket, if the datapath has read enough of what it was sent before.
+fn send_within(
+    window: &mut ReadWindow,
+    socket: &OwnedFd,
+    address: &Address,
+    packet: &[u8],
+) -> Result<(), LinkError> {
+    // Out of file descriptors: later.
+    let admission = window.admit(packet.len());
+    let receipt = match admission.map_err(|_| LinkError::WouldBlock)? {
+        Admission::Wait => return Err(LinkError::WouldBlock),
+        Admission::Plain => {
+            retry_on_intr(|| rustix::net::sendto(socket, packet, FLAGS, &address.0))?;
+            window.sent(packet.len(), false);
+            return Ok(());
+        }
+        Admission::WithReceipt(receipt) => receipt,
+    };
+    let files = [receipt.as_fd()];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    control.push(SendAncillaryMessage::ScmRights(&files));
+    let parts = [IoSlice::new(packet)];
+    let sent = retry_on_intr(|| {
+        rustix::net::sendmsg_addr(socket, &address.0, &parts, &mut control, FLAGS)
+    });
+    match sent {
+        Ok(_) => {
+            window.sent(packet.len(), true);
+            Ok(())
+        }
+        Err(errno) => {
+            window.withdraw_receipt();
+            Err(errno.into())
+        }
     }
 }

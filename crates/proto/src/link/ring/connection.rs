@@ -4,10 +4,10 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use super::bell::Bell;
 use super::handshake::{self, Shared};
-use super::mapping::Half;
+use super::mapping::RingMemory;
 use super::spsc::{Consumer, Producer};
+use super::wakeup::Wakeup;
 use crate::link::poller::{Pollable, Source, level};
 use crate::link::seqpacket::{self, Connection, Credentials};
 use crate::link::{Link, LinkError};
@@ -50,12 +50,12 @@ impl crate::link::Listener for Listener {
             to_plane,
             to_datapath,
         } = handshake::offer(&socket, self.capacity)?;
-        let (in_ring, out_ring) = Half::both(mapping);
+        let (in_ring, out_ring) = RingMemory::both(mapping);
         Ok(Some(Ring {
             producer: Producer::new(out_ring),
             consumer: Consumer::new(in_ring),
-            peers_bell: to_datapath,
-            own_bell: to_plane,
+            peer_wakeup: to_datapath,
+            own_wakeup: to_plane,
             socket,
             woken: false,
         }))
@@ -71,12 +71,12 @@ impl Pollable for Listener {
 /// A pair of rings to one peer.
 #[derive(Debug)]
 pub struct Ring {
-    producer: Producer<Half>,
-    consumer: Consumer<Half>,
+    producer: Producer<RingMemory>,
+    consumer: Consumer<RingMemory>,
     /// What wakes the peer.
-    peers_bell: Bell,
+    peer_wakeup: Wakeup,
     /// What wakes this end.
-    own_bell: Bell,
+    own_wakeup: Wakeup,
     /// Tells that the peer is gone, and nothing else.
     socket: Connection,
     /// This end may have waited since it last received something.
@@ -90,19 +90,19 @@ impl Ring {
     /// # Errors
     /// Nobody listens there, they do not answer in time (`TimedOut`) or offer no rings
     /// (`InvalidData`), or there is no memory.
-    pub fn connect(path: impl AsRef<Path>, patience: Duration) -> io::Result<Self> {
+    pub fn connect(path: impl AsRef<Path>, spin: Duration) -> io::Result<Self> {
         let socket = Connection::connect(path)?;
         let Shared {
             mapping,
             to_plane,
             to_datapath,
-        } = handshake::accept(&socket, patience)?;
-        let (out_ring, in_ring) = Half::both(mapping);
+        } = handshake::accept(&socket, spin)?;
+        let (out_ring, in_ring) = RingMemory::both(mapping);
         Ok(Self {
             producer: Producer::new(out_ring),
             consumer: Consumer::new(in_ring),
-            peers_bell: to_plane,
-            own_bell: to_datapath,
+            peer_wakeup: to_plane,
+            own_wakeup: to_datapath,
             socket,
             woken: false,
         })
@@ -131,7 +131,7 @@ impl Ring {
 impl Pollable for Ring {
     fn sources(&self) -> [Option<Source<'_>>; 2] {
         let [socket, _] = level(self.socket.as_fd());
-        [Some(self.own_bell.source()), socket]
+        [Some(self.own_wakeup.source()), socket]
     }
 }
 
@@ -141,7 +141,7 @@ impl Link for Ring {
         match self.producer.push(packet) {
             Ok(false) => Ok(()),
             Ok(true) => {
-                self.peers_bell.ring();
+                self.peer_wakeup.wake();
                 Ok(())
             }
             Err(LinkError::WouldBlock) => Err(self.why_not()),

@@ -12,8 +12,8 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags,
 };
 
-use super::bell::Bell;
 use super::mapping::Mapping;
+use super::wakeup::Wakeup;
 use crate::link::seqpacket::Connection;
 
 /// What the message begins with; the last byte is the version. A u64 follows: the capacity of
@@ -23,14 +23,14 @@ const MAGIC: [u8; 8] = *b"FWRING\0\x01";
 /// What both ends have once they are joined.
 pub(super) struct Shared {
     pub(super) mapping: Mapping,
-    pub(super) to_plane: Bell,
-    pub(super) to_datapath: Bell,
+    pub(super) to_plane: Wakeup,
+    pub(super) to_datapath: Wakeup,
 }
 
 /// The plane's part: makes everything, and passes it.
 pub(super) fn offer(connection: &Connection, capacity: usize) -> io::Result<Shared> {
     let (file, mapping) = Mapping::create(capacity)?;
-    let (to_plane, to_datapath) = (Bell::new()?, Bell::new()?);
+    let (to_plane, to_datapath) = (Wakeup::new()?, Wakeup::new()?);
     let message = [MAGIC, (capacity as u64).to_le_bytes()].concat();
     let files = [file.as_fd(), to_plane.as_fd(), to_datapath.as_fd()];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
@@ -47,9 +47,9 @@ pub(super) fn offer(connection: &Connection, capacity: usize) -> io::Result<Shar
     })
 }
 
-/// The datapath's part: waits for what the plane passes, up to `patience`.
-pub(super) fn accept(connection: &Connection, patience: Duration) -> io::Result<Shared> {
-    let deadline = Instant::now() + patience;
+/// The datapath's part: waits for what the plane passes, up to `spin`.
+pub(super) fn accept(connection: &Connection, spin: Duration) -> io::Result<Shared> {
+    let deadline = Instant::now() + spin;
     let mut message = [0; 17];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -80,8 +80,8 @@ pub(super) fn accept(connection: &Connection, patience: Duration) -> io::Result<
     let capacity = usize::try_from(u64::from_le_bytes(capacity)).unwrap_or(usize::MAX);
     Ok(Shared {
         mapping: Mapping::open(&file, capacity)?,
-        to_plane: Bell::received(to_plane)?,
-        to_datapath: Bell::received(to_datapath)?,
+        to_plane: Wakeup::received(to_plane)?,
+        to_datapath: Wakeup::received(to_datapath)?,
     })
 }
 

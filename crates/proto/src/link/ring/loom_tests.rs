@@ -57,12 +57,12 @@ const TWO: [&[u8]; 2] = [b"a", b"b"];
 fn loom_no_wake_up_is_lost() {
     model(|| {
         let (mut producer, mut consumer) = ring(4);
-        let bell = Arc::new(Notify::new());
-        let own_bell = Arc::clone(&bell);
+        let wakeup = Arc::new(Notify::new());
+        let own_wakeup = Arc::clone(&wakeup);
         let sender = thread::spawn(move || {
             for packet in TWO {
                 if producer.push(packet).unwrap() {
-                    bell.notify();
+                    wakeup.notify();
                 }
             }
         });
@@ -74,7 +74,7 @@ fn loom_no_wake_up_is_lost() {
                     Err(why) => assert_eq!(why, LinkError::WouldBlock),
                 }
                 if consumer.prepare_to_wait() {
-                    own_bell.wait();
+                    own_wakeup.wait();
                 }
             };
             assert_eq!(&buffer[..length], packet);

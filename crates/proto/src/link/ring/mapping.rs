@@ -106,13 +106,13 @@ unsafe impl Sync for Mapping {}
 
 /// One of the two rings of a mapping.
 #[derive(Debug, Clone)]
-pub(super) struct Half {
+pub(super) struct RingMemory {
     mapping: Arc<Mapping>,
     /// Where it begins.
     at: usize,
 }
 
-impl Half {
+impl RingMemory {
     /// The ring to the plane and the one to the datapath.
     pub(super) fn both(mapping: Mapping) -> (Self, Self) {
         let second = PAGE + mapping.capacity;
@@ -129,7 +129,7 @@ impl Half {
     }
 }
 
-impl Memory for Half {
+impl Memory for RingMemory {
     #[inline]
     #[expect(unsafe_code, reason = "a view of mapped memory")]
     fn control(&self) -> &Control {

@@ -24,7 +24,7 @@ pub(crate) struct Control {
     pub(crate) tail: Line<AtomicU64>,
     /// Words consumed. The consumer writes it.
     pub(crate) head: Line<AtomicU64>,
-    /// Not 0 when the consumer waits for the bell: it writes 1, and the producer 0 before it
+    /// Not 0 when the consumer waits for the wakeup: it writes 1, and the producer 0 before it
     /// rings.
     pub(crate) waiting: Line<AtomicU32>,
 }

@@ -164,7 +164,7 @@ impl<M: Memory> Consumer<M> {
             || self.memory.control().tail.0.load(Ordering::Relaxed) != self.head
     }
 
-    /// Says that this end is about to wait for the bell. When something has come meanwhile it
+    /// Says that this end is about to wait for the wakeup. When something has come meanwhile it
     /// says so no more, and returns false.
     pub(crate) fn prepare_to_wait(&mut self) -> bool {
         let control = self.memory.control();

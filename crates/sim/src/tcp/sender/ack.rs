@@ -102,30 +102,8 @@ impl Sender {
         let (duplicate, blocks) = split(segment);
         let duplicates = duplicate.map_or(0, |block| self.take_duplicate(block, segment));
         let out = self.scoreboard.out() > 0;
-        let mut context = Context {
-            rack: &mut self.rack,
-            now,
-            echo: segment.timestamp.as_nanos(),
-            min_rtt: self.rtt.min(),
-            forward: self.scoreboard.forward(),
-        };
-        let mut delivery = Delivery::default();
-        if self.sack && !blocks.is_empty() {
-            self.scoreboard.acknowledge_selectively(blocks, |sent| {
-                delivery.take(sent, false, &mut context);
-            });
-        }
         let advanced = segment.ack > self.acked;
-        if advanced {
-            self.scoreboard.acknowledge(segment.ack, |sent| {
-                delivery.take(sent, true, &mut context);
-            });
-            self.acked = segment.ack;
-            self.timers.backoff = 0;
-        }
-        if delivery.reordered && self.sack {
-            self.rack.on_reordering();
-        }
+        let delivery = self.deliver(now, segment, blocks);
         let mut delivered = delivery.acked + delivery.sacked + duplicates;
         let ack_is_duplicate = segment.ack == self.acked && !advanced && !window_moved && out;
         if !self.sack {
@@ -152,19 +130,7 @@ impl Sender {
         if advanced {
             self.restart_timers(now);
         }
-        let sample = self
-            .rate
-            .on_ack(now, &delivery.newest, delivered > 0, self.rtt.min());
-        if let Some(sample) = sample {
-            let bytes = sample.delivered * self.mss;
-            let mut set = |signal: Signal, ns: u64| {
-                if let Some(rate) = bytes.saturating_mul(1_000_000_000).checked_div(ns) {
-                    self.signals[signal as usize] = rate;
-                }
-            };
-            set(Signal::RateIncoming, sample.ack_ns);
-            set(Signal::RateOutgoing, sample.send_ns);
-        }
+        self.sample_rates(now, &delivery.newest, delivered > 0);
         // Linux asks no congestion control about an ACK that is older than another, or that
         // came when nothing was out.
         if out && segment.ack >= self.acked {
@@ -178,6 +144,50 @@ impl Sender {
                 rtt_ns: rtt,
             });
         }
+    }
+
+    /// Takes what a segment acknowledges off the scoreboard.
+    fn deliver(&mut self, now: u64, segment: &Segment, blocks: &[Block]) -> Delivery {
+        let mut context = Context {
+            rack: &mut self.rack,
+            now,
+            echo: segment.timestamp.as_nanos(),
+            min_rtt: self.rtt.min(),
+            forward: self.scoreboard.forward(),
+        };
+        let mut delivery = Delivery::default();
+        if self.sack && !blocks.is_empty() {
+            self.scoreboard.acknowledge_selectively(blocks, |sent| {
+                delivery.take(sent, false, &mut context);
+            });
+        }
+        if segment.ack > self.acked {
+            self.scoreboard.acknowledge(segment.ack, |sent| {
+                delivery.take(sent, true, &mut context);
+            });
+            self.acked = segment.ack;
+            self.timers.backoff = 0;
+        }
+        if delivery.reordered && self.sack {
+            self.rack.on_reordering();
+        }
+        delivery
+    }
+
+    /// Sets the rate signals from the delivery-rate sample that an ACK completes.
+    fn sample_rates(&mut self, now: u64, newest: &Newest, has_delivered: bool) {
+        let min_rtt = self.rtt.min();
+        let Some(sample) = self.rate.on_ack(now, newest, has_delivered, min_rtt) else {
+            return;
+        };
+        let bytes = sample.delivered * self.mss;
+        let mut set = |signal: Signal, ns: u64| {
+            if let Some(rate) = bytes.saturating_mul(1_000_000_000).checked_div(ns) {
+                self.signals[signal as usize] = rate;
+            }
+        };
+        set(Signal::RateIncoming, sample.ack_ns);
+        set(Signal::RateOutgoing, sample.send_ns);
     }
 
     /// The receiver's SYN. RFC 5681 §3.1: if more than one SYN was needed, the path is such that
@@ -239,7 +249,7 @@ impl Sender {
     }
 
     /// The RTT that the ACK tells, ns. The smoothed one is of the first segment that it
-    /// acknowledges, delay of the ACK included; the governor's is of the last.
+    /// acknowledges, delay of the ACK included; the controller's is of the last.
     fn take_rtt(
         &mut self,
         now: u64,

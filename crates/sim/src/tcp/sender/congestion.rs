@@ -104,7 +104,7 @@ impl Sender {
     }
 
     /// RFC 6298 §5.4 and RFC 8985 §6.3: a retransmission timeout. cwnd becomes what is in flight
-    /// and one segment, until the governor says otherwise.
+    /// and one segment, until the controller says otherwise.
     pub(super) fn enter_loss(&mut self, now: u64) {
         let state = self.episode.state;
         if state <= State::Disorder

@@ -71,7 +71,7 @@ pub struct Sender {
 
     cwnd: u64,
     pacing_rate: u64,
-    /// cwnd as it was before a pause made it smaller, until the governor is told.
+    /// cwnd as it was before a pause made it smaller, until the controller is told.
     before_idle: Option<u64>,
     usage: Usage,
     last_sent: u64,
@@ -82,7 +82,7 @@ pub struct Sender {
     marked: u64,
 
     signals: [u64; Signal::ALL.len()],
-    told: Told,
+    reported: ReportedCounts,
     event: Option<Event>,
     counters: Counters,
 }
@@ -105,7 +105,7 @@ struct Usage {
 
 /// The counts at the last invocation: signals are what was added since.
 #[derive(Debug, Clone, Copy, Default)]
-struct Told {
+struct ReportedCounts {
     acked: u64,
     lost: u64,
     losses: u64,
@@ -166,7 +166,7 @@ impl Sender {
             ce_seen: 0,
             marked: 0,
             signals,
-            told: Told::default(),
+            reported: ReportedCounts::default(),
             event: None,
             counters: Counters::default(),
         }
@@ -190,12 +190,12 @@ impl Sender {
         self.closed = true;
     }
 
-    /// What the governor is to be told after [`Self::on_segment`] or [`Self::on_timer`]. One that
+    /// What the controller is to be told after [`Self::on_segment`] or [`Self::on_timer`]. One that
     /// was not taken is overwritten by the next; its signals then count from the one before.
     pub fn poll_invocation(&mut self) -> Option<Invocation> {
         let event = self.event.take()?;
-        let lost_packets = self.scoreboard.losses() - self.told.losses;
-        self.told.losses = self.scoreboard.losses();
+        let lost_packets = self.scoreboard.losses() - self.reported.losses;
+        self.reported.losses = self.scoreboard.losses();
         if event.cause != Cause::LossTimer {
             self.refresh_signals(&event);
         }
@@ -244,7 +244,7 @@ impl Sender {
         let timeout = event.cause == Cause::Timeout;
         let mut set = |signal: Signal, value| self.signals[signal as usize] = value;
         set(Signal::Now, event.at / 1_000);
-        set(Signal::LostPkts, lost - self.told.lost);
+        set(Signal::LostPkts, lost - self.reported.lost);
         set(Signal::PacketsInFlight, in_flight);
         set(Signal::BytesInFlight, in_flight * self.mss);
         set(
@@ -254,7 +254,7 @@ impl Sender {
                 .min(u64::from(u32::MAX)),
         );
         set(Signal::WasTimeout, u64::from(timeout));
-        self.told.lost = lost;
+        self.reported.lost = lost;
         if timeout {
             for signal in [
                 Signal::BytesAcked,
@@ -268,12 +268,12 @@ impl Sender {
             }
             return;
         }
-        let newly_sacked = sacked.saturating_sub(self.told.sacked);
+        let newly_sacked = sacked.saturating_sub(self.reported.sacked);
         // `event.delivered` counts each segment once; those that were SACKed before count as
         // acknowledged in order when the cumulative acknowledgement reaches them.
-        let acked = (event.delivered + self.told.sacked).saturating_sub(sacked);
-        let marked = self.marked - self.told.marked;
-        set(Signal::BytesAcked, self.acked - self.told.acked);
+        let acked = (event.delivered + self.reported.sacked).saturating_sub(sacked);
+        let marked = self.marked - self.reported.marked;
+        set(Signal::BytesAcked, self.acked - self.reported.acked);
         set(Signal::PacketsAcked, acked);
         set(Signal::PacketsMisordered, newly_sacked);
         set(Signal::BytesMisordered, newly_sacked * self.mss);
@@ -282,12 +282,12 @@ impl Sender {
         if let Some(rtt_ns) = event.rtt_ns {
             set(Signal::RttSampleUs, rtt_ns / 1_000);
         }
-        self.told.acked = self.acked;
-        self.told.sacked = sacked;
-        self.told.marked = self.marked;
+        self.reported.acked = self.acked;
+        self.reported.sacked = sacked;
+        self.reported.marked = self.marked;
     }
 
-    /// The governor's answer, or what the plane set meanwhile: cwnd in bytes, the pacing rate in
+    /// The controller's answer, or what the plane set meanwhile: cwnd in bytes, the pacing rate in
     /// bytes/s, 0 for none.
     pub fn set_controls(&mut self, controls: Controls) {
         self.cwnd = controls.cwnd;
@@ -344,7 +344,7 @@ impl Sender {
         self.scoreboard.in_flight() * self.mss
     }
 
-    /// [`Self::in_flight`], counted afresh from each segment's fate: takes time in proportion to
+    /// [`Self::in_flight`], counted afresh from each segment's outcome: takes time in proportion to
     /// the window, and must be equal.
     #[must_use]
     pub fn recount_in_flight(&self) -> u64 {

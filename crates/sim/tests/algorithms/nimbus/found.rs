@@ -22,7 +22,7 @@ struct Late {
 
 /// What came of it.
 #[derive(Debug, Clone, Copy)]
-struct Came {
+struct Outcome {
     /// The share of the link that Nimbus had from 60 s to 100 s, in percent.
     beside: f64,
     /// And alone, from 120 s to 140 s.
@@ -32,7 +32,7 @@ struct Came {
 }
 
 impl Late {
-    fn came(&self) -> Came {
+    fn came(&self) -> Outcome {
         let mut network = Dumbbell::new(self.mbit, self.rtt_ms, 140.0)
             .plane("nimbus")
             .native(self.native);
@@ -49,7 +49,7 @@ impl Late {
             100.0 * series::mean(&within) / self.mbit as f64
         };
         let waits = series::queueing(&outcome.edges[BOTTLENECK]);
-        Came {
+        Outcome {
             beside: had(60.0, 100.0),
             alone: had(120.0, 140.0),
             waits_ms: series::mean(&series::between(&waits, 120.0, 140.0)),

@@ -24,7 +24,7 @@ const MOST_BYTES: usize = 150_000;
 
 const INK: RGBColor = RGBColor(40, 40, 40);
 const GRID: RGBColor = RGBColor(225, 225, 225);
-/// Told apart in grey as well: their luminances are 18, 45, 59 and 73 %.
+/// ReportedCounts apart in grey as well: their luminances are 18, 45, 59 and 73 %.
 const COLOURS: [RGBColor; 4] = [
     RGBColor(18, 53, 91),
     RGBColor(209, 73, 91),

@@ -17,7 +17,7 @@ pub(crate) fn each_seed<T: Send>(
     };
     let test = thread::current().name().unwrap_or_default().to_owned();
     let one = |seed| {
-        let _told = Told { test: &test, seed };
+        let _told = ReportedCounts { test: &test, seed };
         run(seed)
     };
     thread::scope(|scope| {
@@ -29,12 +29,12 @@ pub(crate) fn each_seed<T: Send>(
 }
 
 /// Says how to replay when it is dropped by a panic.
-struct Told<'a> {
+struct ReportedCounts<'a> {
     test: &'a str,
     seed: u64,
 }
 
-impl Drop for Told<'_> {
+impl Drop for ReportedCounts<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
             eprintln!(

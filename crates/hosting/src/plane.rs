@@ -1,0 +1,98 @@
+//! A plane that hosts algorithms under names of the caller's choice.
+
+use fairwater_algorithms::Choice;
+use fairwater_plane::{
+    Aggregate, Algorithm, Control, Ecn, Flow, FlowInfo, Key, Plane, PlaneError, SignalSet,
+};
+
+use crate::NamedAlgorithm;
+
+/// A plane for a datapath that has these signals, with these algorithms, each under the name
+/// before it.
+///
+/// # Errors
+/// The first algorithm that [`Plane::add`] refuses, and why.
+pub fn plane_of<'a>(
+    datapath: &str,
+    signals: SignalSet,
+    algorithms: impl IntoIterator<Item = (&'a str, &'a Choice)>,
+) -> Result<Plane, PlaneError> {
+    let mut plane = Plane::new(datapath, signals);
+    for (name, choice) in algorithms {
+        plane.add(|programs| {
+            Ok(RenamedAlgorithm {
+                name: name.to_owned(),
+                algorithm: choice.build(programs)?,
+            })
+        })?;
+    }
+    Ok(plane)
+}
+
+/// [`plane_of`] for resolved algorithms.
+pub(crate) fn plane_of_named(
+    datapath: &str,
+    signals: SignalSet,
+    algorithms: &[NamedAlgorithm],
+) -> Result<Plane, PlaneError> {
+    let named = algorithms
+        .iter()
+        .map(|(name, algorithm)| (name.as_str(), &algorithm.choice));
+    plane_of(datapath, signals, named)
+}
+
+/// Two algorithms were to be hosted under one name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{name} is given twice; only one algorithm can have the name")]
+pub struct DuplicateName {
+    /// The name.
+    pub name: String,
+}
+
+/// Checks that no two algorithms have the same name.
+///
+/// # Errors
+/// The first name that comes a second time.
+pub fn require_different(algorithms: &[NamedAlgorithm]) -> Result<(), DuplicateName> {
+    let repeated = |(index, (name, _)): &(usize, &NamedAlgorithm)| {
+        algorithms[..*index]
+            .iter()
+            .any(|(before, _)| before == name)
+    };
+    match algorithms.iter().enumerate().find(repeated) {
+        Some((_, (name, _))) => Err(DuplicateName { name: name.clone() }),
+        None => Ok(()),
+    }
+}
+
+/// An algorithm under another name, so that it can be hosted twice with different parameters.
+struct RenamedAlgorithm {
+    name: String,
+    algorithm: Box<dyn Algorithm>,
+}
+
+impl Algorithm for RenamedAlgorithm {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn new_flow(&self, info: &FlowInfo, control: &mut Control<'_>) -> Box<dyn Flow> {
+        self.algorithm.new_flow(info, control)
+    }
+
+    fn idle_restart(&self) -> bool {
+        self.algorithm.idle_restart()
+    }
+
+    fn ecn(&self) -> Ecn {
+        self.algorithm.ecn()
+    }
+
+    fn aggregate_by(&self, info: &FlowInfo) -> Option<Key> {
+        self.algorithm.aggregate_by(info)
+    }
+
+    fn new_aggregate(&self, key: &Key, info: &FlowInfo) -> Option<Box<dyn Aggregate>> {
+        self.algorithm.new_aggregate(key, info)
+    }
+}

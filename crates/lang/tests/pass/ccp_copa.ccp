@@ -1,0 +1,30 @@
+# What Copa's author sent to CCP's datapaths: a boolean in a number, a minimum that starts at infinity,
+# a report at once on a timeout or a loss, and one each half of the least RTT.
+(def
+  (Report
+    (volatile acked 0)
+    (volatile sacked 0)
+    (volatile loss 0)
+    (volatile inflight 0)
+    (volatile timeout 0)
+    (volatile rtt 0)
+    (volatile minrtt +infinity)
+    (volatile now 0))
+  (basertt +infinity))
+(when true
+  (:= Report.now Ack.now)
+  (:= Report.timeout Flow.was_timeout)
+  (:= Report.loss Ack.lost_pkts_sample)
+  (:= Report.acked (+ Report.acked Ack.bytes_acked))
+  (:= Report.sacked (+ Report.sacked Ack.packets_misordered))
+  (:= Report.inflight Flow.packets_in_flight)
+  (:= Report.rtt Flow.rtt_sample_us)
+  (:= Report.minrtt (min Report.minrtt Flow.rtt_sample_us))
+  (:= basertt (min basertt Flow.rtt_sample_us))
+  (fallthrough))
+(when (|| Flow.was_timeout (> Report.loss 0))
+  (:= Micros 0)
+  (report))
+(when (> Micros (/ basertt 2))
+  (:= Micros 0)
+  (report))

@@ -1,0 +1,11 @@
+//! Reports: one HTML file each that needs nothing else, with a table and plots.
+
+mod comparison;
+mod grid;
+mod layout;
+mod page;
+mod run;
+
+pub use comparison::{comparison, rounds};
+pub use layout::GridLayout;
+pub use run::points;

@@ -1,0 +1,233 @@
+//! The points of a grid as tables, one row a flow, a group, a class of requests, an edge or a
+//! sample, each with the variables of its point.
+
+use crate::parquet::Table;
+use crate::{PointResult, Spread};
+
+/// A row of some table, and the point that it belongs to.
+type Rows<'a, T> = Vec<(&'a PointResult, T)>;
+
+/// The files of all tables.
+pub(crate) const TABLES: [&str; 7] = [
+    "groups.parquet",
+    "flows.parquet",
+    "edges.parquet",
+    "requests.parquet",
+    "flow_series.parquet",
+    "edge_series.parquet",
+    "completions.parquet",
+];
+
+/// All tables that have rows, with the names of their files; `variables` are the sweep's, each a
+/// column `$name`.
+#[must_use]
+pub fn tables(points: &[PointResult], variables: &[&str]) -> Vec<(&'static str, Table)> {
+    let tables = [
+        Some(groups(points, variables)),
+        Some(flows(points, variables)),
+        Some(edges(points, variables)),
+        requests(points, variables),
+        flow_samples(points, variables),
+        edge_samples(points, variables),
+        completions(points, variables),
+    ];
+    let named = TABLES.into_iter().zip(tables);
+    named
+        .filter_map(|(name, table)| Some((name, table?)))
+        .collect()
+}
+
+/// The columns that say which point a row belongs to.
+fn keyed<T>(rows: &Rows<'_, T>, variables: &[&str]) -> Table {
+    let mut table = Table::default();
+    table.whole("point", rows.iter().map(|(point, _)| point.point as u64));
+    table.whole("seed", rows.iter().map(|(point, _)| point.seed));
+    for name in variables {
+        let value = |point: &PointResult| point.variables.get(*name).cloned().unwrap_or_default();
+        table.text(&format!("${name}"), rows.iter().map(|(f, _)| value(f)));
+    }
+    table
+}
+
+/// One of the numbers of a distribution.
+type Part = fn(Spread) -> Option<f64>;
+
+fn spread<T>(table: &mut Table, name: &str, rows: &Rows<'_, T>, of: impl Fn(&T) -> Option<Spread>) {
+    let parts: [(&str, Part); 6] = [
+        ("min", |s| s.min),
+        ("mean", |s| s.mean),
+        ("p50", |s| Some(s.p50)),
+        ("p95", |s| Some(s.p95)),
+        ("p99", |s| s.p99),
+        ("max", |s| s.max),
+    ];
+    for (part, take) in parts {
+        let values = rows.iter().map(|(_, row)| of(row).and_then(take));
+        table.number(&format!("{name}_{part}"), values);
+    }
+}
+
+fn groups(points: &[PointResult], variables: &[&str]) -> Table {
+    let rows: Rows<'_, _> = each(points, |point| &point.groups);
+    let mut table = keyed(&rows, variables);
+    let all = || rows.iter().map(|(_, row)| row);
+    table.text("group", all().map(|row| row.name.clone()));
+    table.text("algorithm", all().map(|row| row.algorithm.clone()));
+    table.whole("flows", all().map(|row| row.flows as u64));
+    table.number("throughput_bps", all().map(|row| Some(row.throughput_bps)));
+    table.number("jain", all().map(|row| Some(row.jain)));
+    table.whole("retransmissions", all().map(|row| row.retransmissions));
+    table.whole("timeouts", all().map(|row| row.timeouts));
+    table.whole("marked", all().map(|row| row.marked));
+    table.whole("unfinished", all().map(|row| row.unfinished));
+    table
+}
+
+fn requests(points: &[PointResult], variables: &[&str]) -> Option<Table> {
+    let rows: Rows<'_, _> = points
+        .iter()
+        .flat_map(|point| {
+            point.groups.iter().flat_map(move |group| {
+                let classes = group.requests.iter();
+                classes.map(move |class| (point, (group, class)))
+            })
+        })
+        .collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let mut table = keyed(&rows, variables);
+    let all = || rows.iter().map(|(_, row)| row);
+    table.text("group", all().map(|(group, _)| group.name.clone()));
+    table.text("class", all().map(|(_, class)| class.class.clone()));
+    table.whole("count", all().map(|(_, class)| class.count));
+    spread(&mut table, "fct_us", &rows, |(_, class)| Some(class.fct_us));
+    spread(&mut table, "slowdown", &rows, |(_, class)| {
+        Some(class.slowdown)
+    });
+    Some(table)
+}
+
+fn completions(points: &[PointResult], variables: &[&str]) -> Option<Table> {
+    let rows: Rows<'_, _> = points
+        .iter()
+        .flat_map(|point| {
+            point.groups.iter().flat_map(move |group| {
+                let requests = group.completions.iter();
+                requests.map(move |request| (point, (group, request)))
+            })
+        })
+        .collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let mut table = keyed(&rows, variables);
+    let all = || rows.iter().map(|(_, row)| row);
+    table.text("group", all().map(|(group, _)| group.name.clone()));
+    table.number("start_s", all().map(|(_, request)| Some(request.start_s)));
+    table.whole("bytes", all().map(|(_, request)| request.bytes));
+    table.number("fct_us", all().map(|(_, request)| Some(request.fct_us)));
+    table.number("ideal_us", all().map(|(_, request)| Some(request.ideal_us)));
+    Some(table)
+}
+
+fn flows(points: &[PointResult], variables: &[&str]) -> Table {
+    let rows: Rows<'_, _> = each(points, |point| &point.flows);
+    let mut table = keyed(&rows, variables);
+    let all = || rows.iter().map(|(_, row)| row);
+    let group = |point: &PointResult, index: usize| {
+        let group = point.groups.get(index);
+        group.map_or_else(String::new, |group| group.name.clone())
+    };
+    table.text("flow", all().map(|row| row.name.clone()));
+    table.text("group", rows.iter().map(|(f, row)| group(f, row.group)));
+    table.number("throughput_bps", all().map(|row| Some(row.throughput_bps)));
+    table.whole("segments", all().map(|row| row.segments));
+    table.whole("retransmissions", all().map(|row| row.retransmissions));
+    table.whole("timeouts", all().map(|row| row.timeouts));
+    table.whole("marked", all().map(|row| row.marked));
+    spread(&mut table, "rtt_us", &rows, |row| row.rtt_us);
+    spread(&mut table, "queueing_us", &rows, |row| row.queueing_us);
+    let fallback = |row: &&crate::FlowResult| row.fallback.clone();
+    let share = all().map(|row| Some(fallback(row).map_or(0.0, |fallback| fallback.share)));
+    table.number("fallback_share", share);
+    let reason = all().map(|row| fallback(row).map_or_else(String::new, |f| f.reason));
+    table.text("fallback_reason", reason);
+    table
+}
+
+fn edges(points: &[PointResult], variables: &[&str]) -> Table {
+    let rows: Rows<'_, _> = each(points, |point| &point.edges);
+    let mut table = keyed(&rows, variables);
+    let all = || rows.iter().map(|(_, row)| row);
+    table.text("edge", all().map(|row| row.name.clone()));
+    table.number("throughput_bps", all().map(|row| Some(row.throughput_bps)));
+    table.number("utilisation", all().map(|row| Some(row.utilisation)));
+    table.whole("packets", all().map(|row| row.packets));
+    table.whole("dropped", all().map(|row| row.dropped));
+    table.whole("lost", all().map(|row| row.lost));
+    table.whole("marked", all().map(|row| row.marked));
+    spread(&mut table, "queueing_us", &rows, |row| row.queueing_us);
+    table
+}
+
+fn flow_samples(points: &[PointResult], variables: &[&str]) -> Option<Table> {
+    let rows: Rows<'_, _> = points
+        .iter()
+        .flat_map(|point| {
+            point.flows.iter().flat_map(move |flow| {
+                let samples = flow.samples.iter();
+                samples.map(move |sample| (point, (flow, sample)))
+            })
+        })
+        .collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let mut table = keyed(&rows, variables);
+    let all = || rows.iter().map(|(_, row)| row);
+    table.text("flow", all().map(|(flow, _)| flow.name.clone()));
+    table.number("at_s", all().map(|(_, sample)| Some(sample.at_s)));
+    table.whole("cwnd_bytes", all().map(|(_, sample)| sample.cwnd_bytes));
+    table.whole("pacing_bps", all().map(|(_, sample)| sample.pacing_bps));
+    table.whole("srtt_us", all().map(|(_, sample)| sample.srtt_us));
+    let throughput = all().map(|(_, sample)| Some(sample.throughput_bps));
+    table.number("throughput_bps", throughput);
+    Some(table)
+}
+
+fn edge_samples(points: &[PointResult], variables: &[&str]) -> Option<Table> {
+    let rows: Rows<'_, _> = points
+        .iter()
+        .flat_map(|point| {
+            point.edges.iter().flat_map(move |edge| {
+                let samples = edge.samples.iter();
+                samples.map(move |sample| (point, (edge, sample)))
+            })
+        })
+        .collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let mut table = keyed(&rows, variables);
+    let all = || rows.iter().map(|(_, row)| row);
+    table.text("edge", all().map(|(edge, _)| edge.name.clone()));
+    table.number("at_s", all().map(|(_, sample)| Some(sample.at_s)));
+    let throughput = all().map(|(_, sample)| Some(sample.throughput_bps));
+    table.number("throughput_bps", throughput);
+    table.number("queueing_us", all().map(|(_, sample)| sample.queueing_us));
+    table.whole("queued_bytes", all().map(|(_, sample)| sample.queued_bytes));
+    table.whole("dropped", all().map(|(_, sample)| sample.dropped));
+    table.whole("marked", all().map(|(_, sample)| sample.marked));
+    Some(table)
+}
+
+fn each<'a, T>(
+    points: &'a [PointResult],
+    of: impl Fn(&'a PointResult) -> &'a Vec<T>,
+) -> Rows<'a, &'a T> {
+    points
+        .iter()
+        .flat_map(|point| of(point).iter().map(move |row| (point, row)))
+        .collect()
+}

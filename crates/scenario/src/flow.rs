@@ -1,0 +1,474 @@
+//! Flows: `[[flow]]`.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use fairwater_experiment::{
+    Balancing, Controller, EdgeId, FlowConfig, Native, NodeId, Path, TcpConfig,
+};
+use fairwater_net::Time;
+use fairwater_plane::nearest;
+
+use crate::diagnostic::Diagnostic;
+use crate::fields::{Fields, InvalidValue, refuse};
+use crate::network::{Network, pairs};
+use crate::quantity;
+use crate::tcp;
+use crate::traffic::{self, Load, TrafficSpec};
+use crate::tree::{Node, Value};
+use crate::{Context, Group, Sender};
+
+/// The most flows of a scenario.
+const MAX_FLOWS: u64 = 1_000_000;
+
+/// The flows of all tables, and which table each came from.
+#[derive(Debug, Default)]
+pub(crate) struct Flows {
+    pub(crate) configs: Vec<FlowConfig>,
+    pub(crate) groups: Vec<Group>,
+    /// By group: what it sends, and where it stands.
+    pub(crate) sent: Vec<(TrafficSpec, Range<usize>)>,
+}
+
+/// Reads `[[flow]]` and `[tcp]` of a run that lasts so long, if that is known.
+pub(crate) fn read(
+    root: &mut Fields<'_>,
+    network: &Network,
+    duration: Option<Duration>,
+    context: &Context<'_>,
+) -> Flows {
+    let usual = match root.node("tcp") {
+        Some(node) => tcp::read(node, &TcpConfig::default(), context.sink),
+        None => TcpConfig::default(),
+    };
+    let mut flows = Flows::default();
+    match root.node("flow").map(|node| (&node.value, node)) {
+        Some((Value::Array(tables), _)) => {
+            for table in tables {
+                read_group(table, &usual, network, duration, &mut flows, context);
+            }
+        }
+        Some((_, node)) if !node.is_unknown() => context.sink.push(Diagnostic::new(
+            node.span.clone(),
+            "flows are a list of tables: write `[[flow]]`",
+        )),
+        Some(_) => {}
+        None => context.sink.push(
+            Diagnostic::new(0..0, "the scenario has no flows")
+                .help("add `[[flow]]` with an `algorithm`"),
+        ),
+    }
+    flows
+}
+
+fn read_group(
+    node: &Node,
+    usual: &TcpConfig,
+    network: &Network,
+    duration: Option<Duration>,
+    flows: &mut Flows,
+    context: &Context<'_>,
+) -> Option<()> {
+    let mut fields = Fields::of("a flow", node, context.sink)?;
+    let name = fields.optional("name", quantity::text);
+    let from = fields
+        .node("from")
+        .map(|node| (node, network.resolve(node, context)));
+    let to = fields
+        .node("to")
+        .map(|node| (node, network.resolve(node, context)));
+    let algorithm = match fields.node("algorithm") {
+        Some(node) => read_algorithm(node, context),
+        None => {
+            fields.missing("algorithm");
+            None
+        }
+    };
+    let sent = match fields.node("traffic") {
+        Some(node) => traffic::read(node, context),
+        None => Some(TrafficSpec::Bulk),
+    };
+    let count = fields.optional("count", quantity::count).unwrap_or(1);
+    let start_node = fields.node("start");
+    let start = fields.optional("start", quantity::duration);
+    let stagger = fields.optional("stagger", quantity::duration);
+    let jitter = fields.optional("jitter", quantity::duration);
+    let stop_node = fields.node("stop");
+    let stop = fields.optional("stop", quantity::duration);
+    let priority = fields.optional("priority", priority).unwrap_or(0);
+    let tag = fields.optional("tag", tag).unwrap_or(0);
+    let tcp = match fields.node("tcp") {
+        Some(node) => tcp::read(node, usual, context.sink),
+        None => usual.clone(),
+    };
+    let via = fields.node("via");
+    let balancing = fields.optional("balance", balancing).unwrap_or_default();
+    let dumbbell = network.names == ["sender", "receiver"];
+    for (key, given) in [("from", from.is_some()), ("to", to.is_some())] {
+        if !given && !dumbbell && !network.names.is_empty() {
+            fields.missing(key);
+        }
+    }
+    let span = fields.span.clone();
+    fields.finish();
+    let ends = |end: Option<(&Node, Option<Vec<NodeId>>)>, usual| match end {
+        Some((_, hosts)) => hosts,
+        None => dumbbell.then(|| vec![NodeId(usual)]),
+    };
+    let place = from
+        .as_ref()
+        .map_or(span.clone(), |(node, _)| node.span.clone());
+    let (from, to) = (ends(from, 0)?, ends(to, 1)?);
+    let Some(pairs) = pairs(&from, &to) else {
+        let message = format!(
+            "flows from {} hosts to {} hosts do not pair up",
+            from.len(),
+            to.len()
+        );
+        let help = "one of the two is a single host, or there are as many of each";
+        context
+            .sink
+            .push(Diagnostic::new(place, message).help(help));
+        return None;
+    };
+    if let Some((node, _)) = pairs.iter().find(|(from, to)| from == to) {
+        let name = &network.names[node.0 as usize];
+        let message = format!("a flow from `{name}` to itself");
+        context.sink.push(Diagnostic::new(place, message));
+        return None;
+    }
+    let total = count.saturating_mul(pairs.len() as u64);
+    if total.saturating_add(flows.configs.len() as u64) > MAX_FLOWS {
+        let message = format!("a scenario has at most {MAX_FLOWS} flows");
+        context.sink.push(Diagnostic::new(span, message));
+        return None;
+    }
+    // Those that `stagger` puts beyond the end do not run, so that a run can be cut short.
+    if let (Some(start), Some(node), Some(end)) = (start, start_node, duration)
+        && start >= end
+    {
+        let message = "the flow starts when the run has ended";
+        context
+            .sink
+            .push(Diagnostic::new(node.span.clone(), message));
+    }
+    let start = start.unwrap_or(Duration::ZERO);
+    if let (Some(stop), Some(node)) = (stop, stop_node)
+        && stop <= start
+    {
+        let message = "the flow stops before it starts";
+        context
+            .sink
+            .push(Diagnostic::new(node.span.clone(), message));
+    }
+    let (algorithm, controller) = algorithm?;
+    let label = name.unwrap_or_else(|| algorithm.text().to_owned());
+    let name = unused(&label, &flows.groups);
+    let first = flows.configs.len();
+    for index in 0..total {
+        let (from, to) = pairs[(index % pairs.len() as u64) as usize];
+        let path = match via {
+            Some(via) => read_via(via, (from, to), network, balancing, context)?,
+            None => Path::Shortest,
+        };
+        let later = stagger.unwrap_or(Duration::ZERO);
+        let later = later.saturating_mul(u32::try_from(index).unwrap_or(u32::MAX));
+        flows.configs.push(FlowConfig {
+            name: match total {
+                1 => name.clone(),
+                _ => format!("{name}.{}", index + 1),
+            },
+            from,
+            to,
+            path,
+            controller: controller.clone(),
+            traffic: fairwater_experiment::Traffic::Bulk,
+            start: Time::ZERO + start + later,
+            start_jitter: jitter.unwrap_or(Duration::ZERO),
+            stop: stop.map(|stop| Time::ZERO + stop),
+            priority,
+            tag,
+            tcp: tcp.clone(),
+        });
+    }
+    flows.sent.push((sent?, span));
+    flows.groups.push(Group {
+        name,
+        sender: algorithm,
+        flows: first..flows.configs.len(),
+    });
+    Some(())
+}
+
+/// The label, or with a number behind it if it is taken.
+fn unused(label: &str, groups: &[Group]) -> String {
+    let is_free = |name: &str| groups.iter().all(|group| group.name != name);
+    if is_free(label) {
+        return label.to_owned();
+    }
+    let mut number = 2;
+    loop {
+        let name = format!("{label} ({number})");
+        if is_free(&name) {
+            return name;
+        }
+        number += 1;
+    }
+}
+
+fn read_algorithm(node: &Node, context: &Context<'_>) -> Option<(Sender, Controller)> {
+    let text = match quantity::text(node) {
+        Ok(text) => text,
+        Err(wrong) => {
+            refuse("algorithm", node, wrong, context.sink);
+            return None;
+        }
+    };
+    if let Some(name) = text.strip_prefix("native:") {
+        let native = native(name, context, node)?;
+        return Some((Sender::Native(text), Controller::Native(native)));
+    }
+    if let Some(name) = text.strip_prefix("kernel:") {
+        let named = !name.is_empty() && name.bytes().all(|b| b.is_ascii_graphic());
+        if !named {
+            let message = "`algorithm`: a name of the kernel's goes behind `kernel:`";
+            context
+                .sink
+                .push(Diagnostic::new(node.span.clone(), message).label("such as `kernel:cubic`"));
+            return None;
+        }
+        // Those that the simulator does not have are refused when it is to run them.
+        let controller = match Native::in_place_of_kernel(name) {
+            Some(native) => Controller::Native(native),
+            None => Controller::Plane(text.clone()),
+        };
+        return Some((Sender::Kernel(text), controller));
+    }
+    match context.resolver.check_algorithm(&text) {
+        Ok(()) => Some((Sender::Plane(text.clone()), Controller::Plane(text))),
+        Err(faults) => {
+            for fault in faults {
+                let message = format!("`algorithm`: {fault}");
+                context
+                    .sink
+                    .push(Diagnostic::new(node.span.clone(), message));
+            }
+            None
+        }
+    }
+}
+
+fn native(name: &str, context: &Context<'_>, node: &Node) -> Option<Native> {
+    const KNOWN: [&str; 3] = ["reno", "cubic", "constant"];
+    match name.split_once(':') {
+        None if name == "reno" => return Some(Native::Reno),
+        None if name == "cubic" => return Some(Native::Cubic),
+        Some(("constant", window)) => {
+            let window = Node {
+                span: node.span.clone(),
+                value: Value::Text(window.to_owned()),
+            };
+            return match quantity::bytes(&window) {
+                Ok(bytes) if bytes > 0 => Some(Native::Constant(bytes)),
+                _ => {
+                    let message = format!("`algorithm`: `native:{name}` has no window");
+                    context.sink.push(
+                        Diagnostic::new(node.span.clone(), message)
+                            .label("such as `native:constant:100kB`"),
+                    );
+                    None
+                }
+            };
+        }
+        _ => {}
+    }
+    let message = format!("`algorithm`: the simulator has no native `{name}`");
+    let help = match nearest(name, KNOWN) {
+        Some(near) => format!("did you mean `native:{near}`?"),
+        None => "it has `native:reno`, `native:cubic` and `native:constant:100kB`".to_owned(),
+    };
+    context
+        .sink
+        .push(Diagnostic::new(node.span.clone(), message).help(help));
+    None
+}
+
+fn priority(node: &Node) -> Result<u8, InvalidValue> {
+    let number = quantity::integer(node)
+        .ok()
+        .and_then(|n| u8::try_from(n).ok());
+    number.ok_or_else(|| InvalidValue {
+        message: "the class is out of range".to_owned(),
+        allowed: "from 0, which is served first, to 255".to_owned(),
+    })
+}
+
+fn tag(node: &Node) -> Result<u32, InvalidValue> {
+    let number = quantity::integer(node)
+        .ok()
+        .and_then(|n| u32::try_from(n).ok());
+    number.ok_or_else(|| InvalidValue {
+        message: "the tag is out of range".to_owned(),
+        allowed: "from 0, which is none, to 4294967295".to_owned(),
+    })
+}
+
+fn balancing(node: &Node) -> Result<Balancing, InvalidValue> {
+    match &node.value {
+        Value::Text(text) if text == "flow" => Ok(Balancing::PerFlow),
+        Value::Text(text) if text == "packet" => Ok(Balancing::PerPacket),
+        _ => Err(InvalidValue {
+            message: "unknown kind of balancing".to_owned(),
+            allowed: "`flow` or `packet`".to_owned(),
+        }),
+    }
+}
+
+/// The links that a flow takes: `["a", "b"]`, or several such lists for parallel ways.
+fn read_via<'n>(
+    node: &'n Node,
+    ends: (NodeId, NodeId),
+    network: &Network,
+    balancing: Balancing,
+    context: &Context<'_>,
+) -> Option<Path> {
+    let refuse = |node: &Node| {
+        if !node.is_unknown() {
+            let message = "`via` is a list of links' names, or a list of such lists";
+            context
+                .sink
+                .push(Diagnostic::new(node.span.clone(), message));
+        }
+    };
+    let Value::Array(items) = &node.value else {
+        refuse(node);
+        return None;
+    };
+    let nested = items
+        .iter()
+        .any(|item| matches!(item.value, Value::Array(_)));
+    let ways: Vec<(&Node, &[Node])> = if nested {
+        let way = |item: &'n Node| match item {
+            Node {
+                value: Value::Array(way),
+                ..
+            } => Some((item, way.as_slice())),
+            other => {
+                refuse(other);
+                None
+            }
+        };
+        items.iter().map(way).collect::<Option<_>>()?
+    } else {
+        vec![(node, items.as_slice())]
+    };
+    let (mut forward, mut reverse) = (Vec::new(), Vec::new());
+    for (place, links) in ways {
+        let (there, back) = walk(place, links, ends, network, context)?;
+        forward.push(there);
+        reverse.push(back);
+    }
+    if forward.is_empty() {
+        refuse(node);
+        return None;
+    }
+    Some(Path::Along {
+        forward,
+        reverse,
+        balancing,
+    })
+}
+
+/// From the sender link by link to the receiver, and the same way back.
+fn walk(
+    place: &Node,
+    links: &[Node],
+    (from, to): (NodeId, NodeId),
+    network: &Network,
+    context: &Context<'_>,
+) -> Option<(Vec<EdgeId>, Vec<EdgeId>)> {
+    let (mut there, mut back) = (Vec::new(), Vec::new());
+    let mut at = from;
+    for node in links {
+        let say = |message: String| Diagnostic::new(node.span.clone(), message);
+        let Value::Text(name) = &node.value else {
+            if !node.is_unknown() {
+                context
+                    .sink
+                    .push(say("`via`: a link's name is a text".to_owned()));
+            }
+            return None;
+        };
+        let (a, b) = match network.links.get(name) {
+            Some(Some(edges)) => *edges,
+            Some(None) => {
+                context
+                    .sink
+                    .push(say(format!("`via`: `{name}` stands for several links")));
+                return None;
+            }
+            None => {
+                let mut diagnostic = say(format!("`via`: there is no link `{name}`"));
+                if let Some(near) = nearest(name, network.links.keys().map(String::as_str)) {
+                    diagnostic = diagnostic.help(format!("did you mean `{near}`?"));
+                }
+                context.sink.push(diagnostic);
+                return None;
+            }
+        };
+        let edge = |id: EdgeId| &network.edges[id.0 as usize];
+        let (out, home) = match () {
+            () if edge(a).from == at => (a, b),
+            () if edge(b).from == at => (b, a),
+            () => {
+                let host = &network.names[at.0 as usize];
+                context.sink.push(say(format!(
+                    "`via`: the link `{name}` does not begin at `{host}`"
+                )));
+                return None;
+            }
+        };
+        there.push(out);
+        back.insert(0, home);
+        at = edge(out).to;
+    }
+    if at != to || there.is_empty() {
+        let (end, host) = (&network.names[at.0 as usize], &network.names[to.0 as usize]);
+        let message = format!("`via` ends at `{end}`, not at `{host}`");
+        context
+            .sink
+            .push(Diagnostic::new(place.span.clone(), message));
+        return None;
+    }
+    Some((there, back))
+}
+
+impl TrafficSpec {
+    /// What one of `flows` sends, each over a way whose least rate is that, bytes/s.
+    pub(crate) fn traffic(
+        &self,
+        mss: u32,
+        flows: usize,
+        least_rate: Option<f64>,
+    ) -> Option<fairwater_experiment::Traffic> {
+        use fairwater_experiment::Traffic;
+        Some(match self {
+            TrafficSpec::Bulk => Traffic::Bulk,
+            TrafficSpec::Bytes(size) => Traffic::Bytes(size.bytes(mss)),
+            TrafficSpec::OnOff { on, off } => Traffic::OnOff { on: *on, off: *off },
+            TrafficSpec::Limited { bytes_per_s } => Traffic::Limited { rate: *bytes_per_s },
+            TrafficSpec::Requests { sizes, load } => Traffic::Requests {
+                sizes: sizes.clone(),
+                load: match load {
+                    Load::OfPath(share) => share * least_rate?,
+                    Load::Rate(bytes_per_s) => *bytes_per_s,
+                } / flows.max(1) as f64,
+            },
+            TrafficSpec::PingPong { size, think, count } => Traffic::PingPong {
+                bytes: size.bytes(mss),
+                think: *think,
+                count: *count,
+            },
+        })
+    }
+}

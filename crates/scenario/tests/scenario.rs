@@ -1,0 +1,471 @@
+//! A scenario means what it says; what is wrong with it is told all at once, each thing at its
+//! line.
+
+#[path = "scenario/support.rs"]
+mod support;
+
+use std::fs;
+use std::time::Duration;
+
+use fairwater_experiment::{Backend, Ecn, EdgeId, Experiment, Path, Traffic};
+use fairwater_net::{Limit, LossConfig, Probability, QueueConfig, Rate, Time};
+use fairwater_scenario::{self as scenario, Scenario};
+use proptest::prelude::*;
+use support::Files;
+
+#[test]
+fn bad_scenarios_are_refused_with_everything_that_is_wrong() {
+    let mut seen = 0;
+    for entry in fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scenario/bad"))
+        .expect("the folder of bad scenarios")
+    {
+        let path = entry.expect("an entry").path();
+        let name = path.file_stem().expect("a name").to_string_lossy();
+        let text = fs::read_to_string(&path).expect("text");
+        let backend = match &*name {
+            "linux" => Backend::Linux,
+            _ => Backend::Sim,
+        };
+        let file_name = format!("{name}.toml");
+        let refused = Scenario::parse(&file_name, &text, backend, &Files).expect_err(&file_name);
+        insta::with_settings!({snapshot_path => "scenario/snapshots", prepend_module_to_snapshot => false, omit_expression => true}, {
+            insta::assert_snapshot!(&*name, refused.to_string());
+        });
+        seen += 1;
+    }
+    assert_eq!(seen, 16);
+}
+
+#[test]
+fn a_small_file_has_all_that_it_does_not_say() {
+    let text = r#"
+        duration = "10s"
+        dumbbell = { rate = "48mbit", rtt = "20ms" }
+        flow = [{ algorithm = "cubic" }, { algorithm = "cubic", count = 2, stagger = "1s" }]
+    "#;
+    let scenario = Scenario::parse("small.toml", text, Backend::Sim, &Files).expect("right");
+    assert_eq!(scenario.len(), 1);
+    let point = scenario.point(0);
+    let config = &point.experiment;
+    assert_eq!(config.edge_names(), ["bottleneck", "bottleneck.back"]);
+    assert_eq!(
+        config.edges[0].link.queue,
+        QueueConfig::DropTail(Limit::Bytes(120_000))
+    );
+    assert_eq!(config.edges[0].link.delay, Duration::from_millis(10));
+    let names: Vec<_> = config.flows.iter().map(|flow| flow.name.as_str()).collect();
+    assert_eq!(names, ["cubic", "cubic (2).1", "cubic (2).2"]);
+    assert_eq!(config.flows[2].start, Time::from_millis(1000));
+    assert_eq!(scenario.algorithms(), ["cubic"]);
+}
+
+/// Names of edges.
+trait Names {
+    fn edge_names(&self) -> Vec<&str>;
+}
+
+impl Names for Experiment {
+    fn edge_names(&self) -> Vec<&str> {
+        self.edges.iter().map(|edge| edge.name.as_str()).collect()
+    }
+}
+
+#[test]
+fn groups_of_hosts_become_stars_and_pairs() {
+    let text = r#"
+        duration = "1s"
+        hosts = { sender = 3, switch = 1, receiver = 1 }
+        [[link]]
+        between = ["sender", "switch"]
+        rate = "10gbit"
+        delay = "5us"
+        [[link]]
+        name = "down"
+        between = ["switch", "receiver"]
+        rate = "$rate"
+        delay = "5us"
+        back = { rate = "1gbit" }
+        [[flow]]
+        name = "shuffle"
+        from = "sender"
+        to = "receiver"
+        algorithm = "native:reno"
+        traffic = { bytes = "10pkt" }
+        [[flow]]
+        from = "sender.2"
+        to = "receiver"
+        algorithm = "reno"
+        via = ["sender", "down"]
+        [sweep]
+        rate = ["10gbit", "40gbit"]
+    "#;
+    let refused = Scenario::parse("star.toml", text, Backend::Sim, &Files).expect_err("via");
+    assert_eq!(refused.iter().count(), 1, "{refused}");
+    assert_eq!(refused.line(refused.iter().next().expect("one")), 24);
+    let text = text.replace("via = [\"sender\", \"down\"]", "");
+    let scenario = Scenario::parse("star.toml", &text, Backend::Sim, &Files).expect("right");
+    let config = scenario.point(1).experiment;
+    assert_eq!(
+        config.edge_names(),
+        [
+            "sender.1>switch",
+            "switch>sender.1",
+            "sender.2>switch",
+            "switch>sender.2",
+            "sender.3>switch",
+            "switch>sender.3",
+            "down",
+            "down.back",
+        ]
+    );
+    assert_eq!(
+        config.edges[6].link.capacity.nominal_rate(),
+        Rate::from_bps(40_000_000_000)
+    );
+    // 40 Gbit/s × 20 µs.
+    assert_eq!(
+        config.edges[6].link.queue,
+        QueueConfig::DropTail(Limit::Bytes(100_000))
+    );
+    assert_eq!(
+        config.edges[7].link.queue,
+        QueueConfig::DropTail(Limit::Bytes(2_500))
+    );
+    assert_eq!(config.flows.len(), 4);
+    assert!(matches!(config.flows[2].traffic, Traffic::Bytes(14_480)));
+}
+
+#[test]
+fn queues_take_what_they_are_not_told_from_their_links() {
+    let queue = |text: &str| {
+        let text = format!(
+            "duration = \"1s\"\ndumbbell = {{ rate = \"12mbit\", rtt = \"20ms\", {text} }}\n\
+             flow = [{{ algorithm = \"cubic\" }}]"
+        );
+        let scenario = Scenario::parse("queue.toml", &text, Backend::Sim, &Files).expect(&text);
+        scenario.point(0).experiment.edges[0].link.queue.clone()
+    };
+    let bdp = Limit::Bytes(30_000);
+    assert_eq!(queue("queue = \"droptail\""), QueueConfig::DropTail(bdp));
+    let QueueConfig::FqCoDel(fq) = queue("queue = { type = \"fq_codel\", target = \"2ms\" }")
+    else {
+        panic!("no fq_codel");
+    };
+    assert_eq!(fq.limit, Limit::Packets(10_240));
+    assert_eq!(fq.codel.target, Duration::from_millis(2));
+    let QueueConfig::Red(red) =
+        queue("queue = { type = \"red\", preset = \"vcc-red2\", ecn = false }")
+    else {
+        panic!("no red");
+    };
+    assert_eq!(
+        (red.min_bytes, red.max_bytes, red.ecn),
+        (30_000, 90_000, false)
+    );
+    assert_eq!(red.bandwidth.bps(), 12_000_000);
+    let QueueConfig::Step(step) = queue("queue = { type = \"step\", threshold = \"0.5bdp\" }")
+    else {
+        panic!("no step");
+    };
+    assert_eq!((step.limit, step.threshold), (bdp, Limit::Bytes(15_000)));
+    let classes =
+        "buffer = \"9pkt\", queue = { type = \"priority\", classes = [\"pie\", \"sfq\"] }";
+    let QueueConfig::Priority(classes) = queue(classes) else {
+        panic!("no priority");
+    };
+    let [QueueConfig::Pie(pie), QueueConfig::Sfq(sfq)] = classes.as_slice() else {
+        panic!("{classes:?}");
+    };
+    assert_eq!(
+        (pie.limit, sfq.limit),
+        (Limit::Packets(9), Limit::Packets(9))
+    );
+}
+
+#[test]
+fn values_that_change_together_are_a_table_and_may_name_other_variables() {
+    let text = r#"
+        duration = "1s"
+        dumbbell = { rate = "${link.rate}", rtt = "20ms", buffer = "${link.buffer}" }
+        flow = [{ algorithm = "$algorithm" }]
+        [sweep]
+        link = [{ rate = "12mbit", buffer = "9pkt" }, { rate = "24mbit", buffer = "3kB" }]
+        algorithm = ["native:reno", "reno:report=$period"]
+        period = ["10ms", "20ms"]
+    "#;
+    let scenario = Scenario::parse("pairs.toml", text, Backend::Sim, &Files).expect("right");
+    assert_eq!(scenario.len(), 8);
+    let point = scenario.point(7);
+    let named = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    assert_eq!(
+        point.variables,
+        [
+            named("link", "24mbit, 3kB"),
+            named("algorithm", "reno:report=$period"),
+            named("period", "20ms"),
+        ]
+    );
+    let link = &point.experiment.edges[0].link;
+    assert_eq!(link.capacity.nominal_rate(), Rate::from_bps(24_000_000));
+    assert_eq!(link.queue, QueueConfig::DropTail(Limit::Bytes(3_000)));
+    assert_eq!(
+        scenario.algorithms(),
+        ["reno:report=10ms", "reno:report=20ms"]
+    );
+}
+
+#[test]
+fn texts_do_not_grow_without_bound() {
+    let text = format!(
+        "duration = \"{}\"\ndumbbell = {{ rate = \"1mbit\", rtt = \"20ms\" }}\n\
+         flow = [{{ algorithm = \"cubic\" }}]\nsweep = {{ long = \"{}\" }}",
+        "$long".repeat(1_000),
+        "1".repeat(1_000)
+    );
+    let refused = Scenario::parse("long.toml", &text, Backend::Sim, &Files).expect_err("too long");
+    assert!(
+        refused.to_string().contains("more than 65536 bytes"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn a_load_is_shared_by_the_flows_of_its_table() {
+    let text = r#"
+        duration = "1s"
+        dumbbell = { trace = "good.trace", rtt = "20ms", buffer = "10pkt" }
+        [[flow]]
+        algorithm = "cubic"
+        count = 4
+        traffic = { requests = { cdf = "good.cdf", load = 0.5 } }
+    "#;
+    let scenario = Scenario::parse("load.toml", text, Backend::Sim, &Files).expect("right");
+    let config = scenario.point(0).experiment;
+    assert_eq!(
+        config.edges[0].link.queue,
+        QueueConfig::DropTail(Limit::Packets(10))
+    );
+    // 3 opportunities of 1500 bytes each 10 ms.
+    for flow in &config.flows {
+        let Traffic::Requests { load, sizes } = &flow.traffic else {
+            panic!("{flow:?}");
+        };
+        assert_eq!(*load, 0.5 * 450_000.0 / 4.0);
+        assert_eq!(sizes.points, [(1000.0, 0.5), (100_000.0, 1.0)]);
+    }
+    assert_eq!(scenario.files().len(), 2);
+}
+
+#[test]
+fn the_grid_has_each_combination_and_seeds_change_fastest() {
+    let text = r#"
+        duration = "1s"
+        seeds = [7, 9]
+        dumbbell = { rate = "$rate", rtt = "20ms" }
+        flow = [{ algorithm = "cubic:report=${period}" }]
+        [sweep]
+        rate = ["12mbit", "48mbit"]
+        period = ["1ms", "2ms"]
+    "#;
+    let scenario = Scenario::parse("grid.toml", text, Backend::Sim, &Files).expect("right");
+    let points: Vec<_> = (0..scenario.len())
+        .map(|index| {
+            let point = scenario.point(index);
+            let rate = point.experiment.edges[0].link.capacity.nominal_rate();
+            let rate = rate.expect("a rate").bps() / 1_000_000;
+            (rate, point.groups[0].name.clone(), point.experiment.seed)
+        })
+        .collect();
+    let expected: Vec<_> = [12, 48]
+        .into_iter()
+        .flat_map(|rate| ["1ms", "2ms"].map(|period| (rate, period)))
+        .flat_map(|(rate, period)| {
+            [7, 9].map(|seed| (rate, format!("cubic:report={period}"), seed))
+        })
+        .collect();
+    assert_eq!(points, expected);
+    let algorithms = scenario.algorithms();
+    assert_eq!(algorithms, ["cubic:report=1ms", "cubic:report=2ms"]);
+}
+
+#[test]
+fn settings_change_variables_and_values_by_their_paths() {
+    let text = "duration = \"1s\" # short\n[[flow]]\ncount = 1\n[sweep]\nalg = [\"a\", \"b\"]\n";
+    let set = |setting| scenario::set(text, setting);
+    let changed = set("duration=5s").expect("a key");
+    assert!(changed.starts_with("duration = \"5s\""), "{changed}");
+    assert!(
+        set("flow.0.count=10")
+            .expect("a path")
+            .contains("count = 10\n")
+    );
+    assert!(
+        set("alg=cubic")
+            .expect("a variable")
+            .contains("alg = \"cubic\"")
+    );
+    assert!(
+        set("alg=[\"c\"]")
+            .expect("a list")
+            .contains("alg = [\"c\"]")
+    );
+    assert!(
+        set("plane.delay=1ms")
+            .expect("a new table")
+            .contains("[plane]\ndelay = \"1ms\"")
+    );
+    for wrong in [
+        "duration",
+        "=5",
+        "duration=",
+        "flow.1.count=2",
+        "duration.x=1",
+        "flow.x=1",
+    ] {
+        assert!(set(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn a_grid_that_is_too_large_is_all_that_is_wrong_with_it() {
+    let values: Vec<String> = (1..=1000).map(|n| format!("\"{n}mbit\"")).collect();
+    let delays = values.join(", ").replace("mbit", "ms");
+    let text = format!(
+        "duration = \"1s\"\ndumbbell = {{ rate = \"$a\", rtt = \"$b\" }}\n\
+         flow = [{{ algorithm = \"cubic\", start = \"$c\" }}]\n\
+         [sweep]\na = [{}]\nb = [{delays}]\nc = [\"0ms\", {delays}]\n",
+        values.join(", ")
+    );
+    let refused = Scenario::parse("large.toml", &text, Backend::Sim, &Files).expect_err("large");
+    let messages: Vec<_> = refused.iter().map(|d| d.message.as_str()).collect();
+    assert_eq!(
+        messages,
+        ["the grid has 1001000000 points; the limit is 1000000"]
+    );
+}
+
+#[test]
+fn a_dumbbell_has_another_direction() {
+    let text = r#"
+        duration = "1s"
+        flow = [{ algorithm = "cubic" }]
+        [dumbbell]
+        rate = "8mbit"
+        rtt = "10ms"
+        [dumbbell.back]
+        rate = [["0s", "1mbit"], ["500ms", "2mbit"]]
+        loss = "1%"
+        queue = "codel"
+    "#;
+    let scenario = Scenario::parse("back.toml", text, Backend::Sim, &Files).expect("right");
+    let edges = &scenario.point(0).experiment.edges;
+    let back = &edges[1].link;
+    assert_eq!(back.delay, Duration::from_millis(5));
+    assert!(matches!(back.loss, LossConfig::Random(_)));
+    assert!(matches!(back.queue, QueueConfig::CoDel(_)));
+    assert!(back.capacity.nominal_rate().is_some());
+    assert_eq!(edges[0].link.loss, LossConfig::None);
+}
+
+#[test]
+fn a_distribution_may_begin_with_nothing_at_all() {
+    let text = r#"
+        duration = "1s"
+        dumbbell = { rate = "8mbit", rtt = "10ms" }
+        flow = [{ algorithm = "cubic", traffic = { requests = { cdf = "usual.cdf", load = 0.5 } } }]
+    "#;
+    let scenario = Scenario::parse("usual.toml", text, Backend::Sim, &Files).expect("right");
+    let Traffic::Requests { sizes, .. } = &scenario.point(0).experiment.flows[0].traffic else {
+        panic!("no requests");
+    };
+    assert!(sizes.errors().is_empty());
+    assert_eq!(sizes.points[0], (0.0, 0.0));
+}
+
+#[test]
+fn real_tcp_runs_any_link_between_two_hosts() {
+    let text = r#"
+        duration = "10s"
+        measure = { from = "2s" }
+        dumbbell = { rate = "48mbit", rtt = "20ms", queue = "fq_codel", jitter = "1ms", loss = "0.01%" }
+        flow = [{ algorithm = "cubic" }, { algorithm = "kernel:bbr", tcp.ecn = "classic" }]
+    "#;
+    let real = Scenario::parse("two.toml", text, Backend::Linux, &Files).expect("right");
+    let simulated = Scenario::parse(
+        "two.toml",
+        text.replace("bbr", "reno").as_str(),
+        Backend::Sim,
+        &Files,
+    );
+    let simulated = simulated.expect("right").point(0).experiment;
+    let real = real.point(0).experiment;
+    assert_eq!(real.edges[0].link, simulated.edges[0].link);
+    assert_eq!(real.measure, simulated.measure);
+}
+
+#[test]
+fn everything_at_once_is_right() {
+    let text = include_str!("scenario/good/all.toml");
+    let scenario = Scenario::parse("all.toml", text, Backend::Sim, &Files).expect("right");
+    assert_eq!(scenario.len(), 4);
+    let point = scenario.point(3);
+    let variables = [("rate", "20mbit"), ("period", "10ms")];
+    let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    assert_eq!(point.variables, variables);
+    let config = &point.experiment;
+    assert_eq!(config.seed, 2);
+    assert_eq!((config.edges.len(), config.flows.len()), (10, 8));
+    let upper = &config.edges[4];
+    assert_eq!(upper.name, "upper");
+    // 20 Mbit/s × 12.2 ms, the round trip of the longest flow that crosses it, × 2.
+    assert_eq!(
+        upper.link.queue,
+        QueueConfig::DropTail(Limit::Bytes(61_000))
+    );
+    let lost = Probability::from_ppb(100_000).expect("0.01 %");
+    assert_eq!(upper.link.loss, LossConfig::Random(lost));
+    assert_eq!(config.edges[5].link.loss, LossConfig::None);
+    assert_eq!(
+        config.edges[5].link.queue,
+        QueueConfig::DropTail(Limit::Bytes(100_000))
+    );
+    let bulk = &config.flows[3];
+    assert_eq!((bulk.tcp.mss, bulk.tcp.initial_window), (1000, 4));
+    assert_eq!(bulk.tcp.min_rto, Duration::from_millis(10));
+    assert_eq!(bulk.tcp.ecn, Ecn::Off);
+    assert_eq!(config.flows[7].tcp.ecn, Ecn::Classic);
+    let Path::Along {
+        forward, reverse, ..
+    } = &config.flows[4].path
+    else {
+        panic!("{:?}", config.flows[4].path);
+    };
+    let edges = |ids: &[u32]| ids.iter().map(|id| EdgeId(*id)).collect::<Vec<_>>();
+    assert_eq!(*forward, [edges(&[4, 8]), edges(&[6, 8])]);
+    assert_eq!(*reverse, [edges(&[9, 5]), edges(&[9, 7])]);
+    assert_eq!(
+        config.plane.outages,
+        [(Time::from_millis(500), Time::from_millis(700))]
+    );
+    assert_eq!(config.measure.from, Time::from_millis(100));
+    assert_eq!(config.measure.interval, Some(Duration::from_millis(10)));
+}
+
+proptest! {
+    /// Whatever the text, it is refused or every point of it can be had.
+    #[test]
+    fn no_text_is_too_odd(edits in prop::collection::vec((any::<prop::sample::Index>(), ".{0,8}"), 0..4)) {
+        let mut text = include_str!("scenario/good/all.toml").to_owned();
+        for (at, with) in edits {
+            let at = text.floor_char_boundary(at.index(text.len()));
+            let end = text.floor_char_boundary((at + with.len()).min(text.len()));
+            text.replace_range(at..end.max(at), &with);
+        }
+        match Scenario::parse("odd.toml", &text, Backend::Sim, &Files) {
+            Ok(scenario) => for index in 0..scenario.len().min(4) {
+                prop_assert_eq!(scenario.point(index).index, index);
+            },
+            Err(refused) => prop_assert!(!refused.to_string().is_empty()),
+        }
+    }
+}

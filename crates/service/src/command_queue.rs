@@ -1,0 +1,225 @@
+//! Takes the plane's commands and queues them for the datapaths of their flows.
+
+use fairwater_proto::Dialect;
+
+use super::catalogue::Catalogue;
+use super::deferred_commands::DeferredCommands;
+use super::peer::{Installed, Peer};
+use super::statistics::ServiceStatistics;
+use fairwater_plane::{Command, CommandSink, FlowId};
+
+/// Where the plane's commands go while it handles one event of one peer's flow.
+pub(super) struct CommandQueue<'a> {
+    catalogue: &'a Catalogue,
+    statistics: &'a mut ServiceStatistics,
+    deferred: &'a mut DeferredCommands,
+    peer: &'a mut Peer,
+    dialect: Dialect,
+    /// The flow that the event is about.
+    flow: FlowId,
+    /// The peer's slot of the flow that the present command is for.
+    slot: u32,
+    errors: Vec<(u32, CommandError)>,
+}
+
+/// Why a command for a flow cannot be carried out.
+#[derive(Debug)]
+pub(super) struct CommandError {
+    /// Place in the catalogue of the program that the peer cannot run, the first time that this
+    /// turns out.
+    pub(super) program: Option<u32>,
+    /// The reason, as one clause.
+    pub(super) why: String,
+}
+
+impl<'a> CommandQueue<'a> {
+    #[inline]
+    pub(super) fn new(
+        catalogue: &'a Catalogue,
+        statistics: &'a mut ServiceStatistics,
+        deferred: &'a mut DeferredCommands,
+        peer: &'a mut Peer,
+        dialect: Dialect,
+        (flow, slot): (FlowId, u32),
+    ) -> Self {
+        Self {
+            catalogue,
+            statistics,
+            deferred,
+            peer,
+            dialect,
+            flow,
+            slot,
+            errors: Vec::new(),
+        }
+    }
+
+    /// The slots of flows whose commands cannot be carried out, each once.
+    #[inline]
+    pub(super) fn into_errors(self) -> Vec<(u32, CommandError)> {
+        self.errors
+    }
+
+    fn command_error(&mut self, command_error: CommandError) {
+        if self.errors.iter().all(|(slot, _)| *slot != self.slot) {
+            self.errors.push((self.slot, command_error));
+        }
+    }
+
+    /// Queues the program's Install unless the peer has it. `Err` says why the peer cannot run it.
+    fn install(&mut self, place: u32) -> Result<(), String> {
+        let refused = || "the datapath cannot run its program".to_owned();
+        let state = self.peer.programs.get(place as usize).copied();
+        match state {
+            Some(Installed::Yes) => return Ok(()),
+            Some(Installed::No) => {}
+            Some(Installed::Refused) | None => return Err(refused()),
+        }
+        let why = self.obstacle(place);
+        let Some(state) = self.peer.programs.get_mut(place as usize) else {
+            return Err(refused());
+        };
+        if let Some(why) = why {
+            *state = Installed::Refused;
+            self.command_error(CommandError {
+                program: Some(place),
+                why: why.clone(),
+            });
+            return Err(why);
+        }
+        *state = Installed::Yes;
+        self.peer.outgoing.installs.push_back(place);
+        Ok(())
+    }
+
+    /// Why the peer cannot run the program.
+    fn obstacle(&self, place: u32) -> Option<String> {
+        let entry = self.catalogue.entry(place)?;
+        let introduction = self.peer.introduction.as_ref()?;
+        if let Err(missing) = entry
+            .program()
+            .require(introduction.signals, &introduction.name)
+        {
+            return Some(missing.to_string());
+        }
+        if let Some(bound) = entry.inexpressible(self.dialect) {
+            return Some(bound.to_owned());
+        }
+        let is_fallback = |place| self.catalogue.fallback().is_some_and(|f| f.place == place);
+        let keeps = match self.dialect {
+            Dialect::Own => introduction.max_programs,
+            // libccp 1.2 never uses the last entry of its table; one is for the fallback.
+            Dialect::Ccp if is_fallback(place) => introduction.max_programs - 1,
+            Dialect::Ccp => introduction.max_programs.saturating_sub(2),
+        };
+        (self.peer.installed() >= keeps as usize)
+            .then(|| format!("it keeps no more than {keeps} programs of algorithms"))
+    }
+
+    /// Puts the flow under the datapath's fallback; in libccp's dialect, under the program that
+    /// stands for a fallback.
+    pub(super) fn withdraw(&mut self) {
+        let fallback = match self.dialect {
+            Dialect::Own => None,
+            Dialect::Ccp => self.catalogue.fallback(),
+        };
+        let ready = fallback.filter(|fallback| self.install(fallback.place).is_ok());
+        let Some(slot_record) = self.peer.slots.get_mut(self.slot as usize) else {
+            return;
+        };
+        let mut mss = 0;
+        if let (Some(fallback), Some(peer_flow)) = (ready, &mut slot_record.peer_flow) {
+            peer_flow.program = fallback.place;
+            mss = peer_flow.mss;
+        }
+        let pending = self
+            .peer
+            .outgoing
+            .pending(self.slot, slot_record, self.statistics);
+        pending.withdraw();
+        if let Some(fallback) = ready {
+            pending.withdraw = false;
+            pending.switch(fallback.place);
+            if let (Some(segment), 1..) = (fallback.segment, mss) {
+                pending.update(segment, mss.into());
+            }
+        }
+    }
+
+    fn queue(&mut self, command: &Command) {
+        let Some(slot_record) = self.peer.slots.get_mut(self.slot as usize) else {
+            return;
+        };
+        let Some(peer_flow) = &mut slot_record.peer_flow else {
+            return;
+        };
+        if let Some(index) = command.switch {
+            peer_flow.program = self.catalogue.place(peer_flow.algorithm, index);
+        }
+        let place = peer_flow.program;
+        let pending = self
+            .peer
+            .outgoing
+            .pending(self.slot, slot_record, self.statistics);
+        if command.switch.is_some() {
+            pending.switch(place);
+            let entry = self.catalogue.entry(place);
+            for (variable, value) in entry.map_or(&[][..], |e| e.presets(self.dialect)) {
+                pending.update(*variable, *value);
+            }
+        }
+        // libccp's registers of cwnd and rate are of 32 bits.
+        let clamp = |value: u64| match self.dialect {
+            Dialect::Own => value,
+            Dialect::Ccp => value.min(u32::MAX.into()),
+        };
+        pending.cwnd = command.cwnd.map(clamp).or(pending.cwnd);
+        pending.rate = command.rate.map(clamp).or(pending.rate);
+        if let Some(entry) = self.catalogue.entry(place) {
+            for (variable, value) in &command.updates {
+                if let Some(variable) = entry.variable(self.dialect, *variable) {
+                    pending.update(variable, *value);
+                }
+            }
+        }
+    }
+}
+
+impl CommandSink for CommandQueue<'_> {
+    #[inline]
+    fn command(&mut self, flow: FlowId, command: &Command) {
+        if flow == self.flow {
+            return self.carry_out(command);
+        }
+        match self.deferred.location(flow) {
+            Some((peer, slot)) if peer == self.peer.id => {
+                let own = std::mem::replace(&mut self.slot, slot);
+                self.carry_out(command);
+                self.slot = own;
+            }
+            Some(_) => self.deferred.push(flow, command),
+            None => {}
+        }
+    }
+}
+
+impl CommandQueue<'_> {
+    #[inline]
+    fn carry_out(&mut self, command: &Command) {
+        if command.withdraw {
+            return self.withdraw();
+        }
+        if let Some(index) = command.switch {
+            let slot_record = self.peer.slots.get(self.slot as usize);
+            let Some(peer_flow) = slot_record.and_then(|slot_record| slot_record.peer_flow) else {
+                return;
+            };
+            let place = self.catalogue.place(peer_flow.algorithm, index);
+            if let Err(why) = self.install(place) {
+                self.command_error(CommandError { program: None, why });
+                return;
+            }
+        }
+        self.queue(command);
+    }
+}

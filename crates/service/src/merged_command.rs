@@ -1,0 +1,55 @@
+//! The commands of one flow that wait to be sent, merged into one.
+
+use fairwater_proto::{FlowId, ToDatapath, Update, Updates};
+
+/// The commands of one flow that wait, merged into one: the latest of each kind counts.
+#[derive(Debug, Default)]
+pub(super) struct MergedCommand {
+    /// Switch to the program of this place in the catalogue.
+    pub(super) switch: Option<u32>,
+    pub(super) cwnd: Option<u64>,
+    pub(super) rate: Option<u64>,
+    /// Control variables, as the dialect numbers them.
+    pub(super) updates: Vec<Update>,
+    pub(super) withdraw: bool,
+}
+
+impl MergedCommand {
+    pub(super) fn clear(&mut self) {
+        self.switch = None;
+        self.cwnd = None;
+        self.rate = None;
+        self.updates.clear();
+        self.withdraw = false;
+    }
+
+    /// What was staged for the program before is of no use to the next.
+    pub(super) fn switch(&mut self, to: u32) {
+        self.switch = Some(to);
+        self.updates.clear();
+    }
+
+    pub(super) fn withdraw(&mut self) {
+        self.clear();
+        self.withdraw = true;
+    }
+
+    pub(super) fn update(&mut self, variable: u16, value: u64) {
+        match self.updates.iter_mut().find(|u| u.variable == variable) {
+            Some(update) => update.value = value,
+            None => self.updates.push(Update { variable, value }),
+        }
+    }
+
+    /// As a message; `number` numbers places in the catalogue.
+    pub(super) fn message(&self, flow: FlowId, number: impl Fn(u32) -> u32) -> ToDatapath<'_> {
+        ToDatapath::Command {
+            flow,
+            switch: self.switch.map(number),
+            cwnd: self.cwnd,
+            rate: self.rate,
+            updates: Updates::from(self.updates.as_slice()),
+            withdraw: self.withdraw,
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Notices to the operator about peers and their flows.
+
+use fairwater_proto::Dialect;
+use thiserror::Error;
+
+/// Something that happened to a peer or a flow, as one sentence without its full stop.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ServiceNotice {
+    /// A datapath introduced itself.
+    #[error("datapath {peer} connected, and speaks {}", dialect_name(*.dialect))]
+    Connected {
+        /// Its name.
+        peer: String,
+        /// What it speaks.
+        dialect: Dialect,
+    },
+    /// A datapath is gone.
+    #[error("datapath {peer} disconnected, with {flows} flows")]
+    Disconnected {
+        /// Its name.
+        peer: String,
+        /// The flows that it had.
+        flows: u32,
+    },
+    /// Newcomers are refused: there are as many datapaths as there may be. Said once in a while.
+    #[error(
+        "no more datapaths are taken: {max_peers} are connected, which is the limit (--max-peers); \
+         {refused} were refused so far"
+    )]
+    Full {
+        /// The limit.
+        max_peers: u32,
+        /// Newcomers that were refused so far.
+        refused: u64,
+    },
+    /// A newcomer could not be set up. Said once in a while.
+    #[error("a datapath cannot be taken: {reason}; `ulimit -n` raises the number of open files")]
+    CannotAdmit {
+        /// What the system says.
+        reason: String,
+    },
+    /// A datapath cannot have a program: flows of it that need the program stay under the
+    /// fallback. Others are not touched.
+    #[error("datapath {peer} cannot run program `{program}` of {algorithm}: {why}")]
+    ProgramRefused {
+        /// The datapath's name.
+        peer: String,
+        /// The algorithm's name.
+        algorithm: String,
+        /// The program's name.
+        program: String,
+        /// The bound that it exceeds, the signals that are missing, or what the datapath said.
+        why: String,
+    },
+    /// A flow left its algorithm.
+    #[error(transparent)]
+    Flow(#[from] fairwater_plane::Notice),
+}
+
+fn dialect_name(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::Own => "Fairwater's encoding",
+        Dialect::Ccp => "libccp's encoding",
+    }
+}

@@ -1,0 +1,207 @@
+//! A peer's flows start, resume, are found after a restart of the plane, fault and close.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use fairwater_exec::frame::Fault;
+use fairwater_proto::{Dialect, RefusalReason};
+
+use super::{Arrival, Refused};
+use crate::peer::Peer;
+use crate::service::Shared;
+use crate::slots::{PeerFlow, PeerSlot};
+use fairwater_plane::{Event, FlowId, FlowInfo};
+
+/// What is assumed of a flow that is known by its reports alone: Ethernet's MSS, and the initial
+/// window of RFC 6928 §2.
+const ASSUMED_MSS: u32 = 1460;
+const ASSUMED_CWND: u64 = 10 * ASSUMED_MSS as u64;
+
+impl Shared {
+    pub(super) fn created(
+        &mut self,
+        peer: &mut Peer,
+        arrival: Arrival,
+        flow: FlowId,
+        algorithm: &str,
+        info: &FlowInfo,
+    ) -> Result<(), Refused> {
+        self.introduced(peer, arrival, flow)?;
+        // libccp repeats CREATE when it is not sure that it was heard.
+        if peer.peer_flow(flow).is_some() && arrival.dialect == Dialect::Own {
+            return Err(Refused::flow(RefusalReason::OutOfOrder, flow));
+        }
+        self.start(peer, arrival, flow, algorithm, info)
+    }
+
+    pub(super) fn resumed(
+        &mut self,
+        peer: &mut Peer,
+        arrival: Arrival,
+        flow: FlowId,
+        algorithm: &str,
+        info: &FlowInfo,
+    ) -> Result<(), Refused> {
+        self.introduced(peer, arrival, flow)?;
+        let Some(peer_flow) = peer.peer_flow(flow).copied() else {
+            return self.start(peer, arrival, flow, algorithm, info);
+        };
+        if let Some(slot_record) = peer.slots.get_mut(flow.slot as usize) {
+            peer.outgoing.forget(slot_record);
+        }
+        let event = Event::Resumed {
+            flow: peer_flow.flow,
+            info,
+        };
+        self.deliver(peer, arrival.dialect, flow.slot, event);
+        Ok(())
+    }
+
+    /// Starts a flow in the slot, and ends the slot's former flow.
+    fn start(
+        &mut self,
+        peer: &mut Peer,
+        arrival: Arrival,
+        flow: FlowId,
+        algorithm: &str,
+        info: &FlowInfo,
+    ) -> Result<(), Refused> {
+        let full = Refused::flow(RefusalReason::Full, flow);
+        let hosted = self.plane.algorithms();
+        if flow.slot >= self.config.max_flows || hosted.is_empty() {
+            return Err(full);
+        }
+        let named = hosted.iter().position(|a| a.name() == algorithm);
+        if named.is_none() && !algorithm.is_empty() {
+            self.statistics.unknown_algorithm += 1;
+        }
+        let algorithm = named.unwrap_or(0);
+        let index = flow.slot as usize;
+        if index >= peer.slots.len() {
+            peer.slots.resize_with(index + 1, PeerSlot::default);
+        }
+        self.end_flow(peer, flow.slot);
+        let Some(place) = self.slots.take(self.config.max_flows) else {
+            return Err(full);
+        };
+        if let Some(slot_record) = peer.slots.get_mut(index) {
+            let algorithm = u32::try_from(algorithm).unwrap_or(u32::MAX);
+            slot_record.peer_flow = Some(PeerFlow {
+                generation: flow.generation,
+                flow: place,
+                mss: info.mss,
+                algorithm,
+                program: self.catalogue.place(algorithm, 0),
+            });
+        }
+        peer.flows += 1;
+        self.statistics.flows_total += 1;
+        // Where the encoding has no time, it is the plane's.
+        let mut info = info.clone();
+        if arrival.dialect == Dialect::Ccp {
+            info.now_us = arrival.now_us;
+        }
+        let event = Event::Created {
+            flow: place,
+            algorithm,
+            info: &info,
+        };
+        self.deliver(peer, arrival.dialect, flow.slot, event);
+        Ok(())
+    }
+
+    /// A report of a flow that is not known. Of a libccp that never introduced itself to this
+    /// plane it is one of a former plane's, which goes on under ours.
+    pub(super) fn found(
+        &mut self,
+        peer: &mut Peer,
+        arrival: Arrival,
+        flow: FlowId,
+    ) -> Result<(), Refused> {
+        self.introduced(peer, arrival, flow)?;
+        if !peer
+            .introduction
+            .as_ref()
+            .is_some_and(|introduction| introduction.implied)
+        {
+            return Err(Refused::flow(RefusalReason::UnknownFlow, flow));
+        }
+        let unknown = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+        let info = FlowInfo {
+            local: unknown,
+            remote: unknown,
+            mss: ASSUMED_MSS,
+            cwnd: ASSUMED_CWND,
+            srtt_us: 0,
+            now_us: arrival.now_us,
+            tag: 0,
+        };
+        self.start(peer, arrival, flow, "", &info)?;
+        self.statistics.found_again += 1;
+        Ok(())
+    }
+
+    pub(super) fn faulted(
+        &mut self,
+        peer: &mut Peer,
+        arrival: Arrival,
+        flow: FlowId,
+        fault: u32,
+    ) -> Result<(), Refused> {
+        let peer_flow = known(peer, flow)?;
+        let event = Event::Faulted {
+            flow: peer_flow.flow,
+            reason: fault_reason(fault),
+        };
+        self.deliver(peer, arrival.dialect, flow.slot, event);
+        Ok(())
+    }
+
+    pub(super) fn closed(&mut self, peer: &mut Peer, flow: FlowId) -> Result<(), Refused> {
+        known(peer, flow)?;
+        self.end_flow(peer, flow.slot);
+        Ok(())
+    }
+
+    /// Ends the slot's flow, if it has one.
+    fn end_flow(&mut self, peer: &mut Peer, slot: u32) {
+        let Some(slot_record) = peer.slots.get_mut(slot as usize) else {
+            return;
+        };
+        peer.outgoing.forget(slot_record);
+        if let Some(peer_flow) = slot_record.peer_flow.take() {
+            peer.flows -= 1;
+            let event = Event::Closed {
+                flow: peer_flow.flow,
+            };
+            self.deliver(peer, peer.dialect.unwrap_or(Dialect::Own), slot, event);
+            self.deferred.remove(peer_flow.flow);
+            self.slots.give_back(peer_flow.flow);
+        }
+    }
+
+    pub(crate) fn end_flows(&mut self, peer: &mut Peer) {
+        for slot in 0..u32::try_from(peer.slots.len()).unwrap_or(u32::MAX) {
+            self.end_flow(peer, slot);
+        }
+    }
+}
+
+fn known(peer: &Peer, flow: FlowId) -> Result<PeerFlow, Refused> {
+    let unknown = match peer.introduction {
+        Some(_) => RefusalReason::UnknownFlow,
+        None => RefusalReason::UnknownPeer,
+    };
+    let peer_flow = peer.peer_flow(flow).copied();
+    peer_flow.ok_or_else(|| Refused::flow(unknown, flow))
+}
+
+fn fault_reason(bits: u32) -> &'static str {
+    let has = |fault: Fault| bits & fault as u32 != 0;
+    if has(Fault::CwndZero) {
+        "its program set Cwnd to 0"
+    } else if has(Fault::RateAbsurd) {
+        "a rate above 2^40 bytes/s was set"
+    } else {
+        "it was withdrawn"
+    }
+}

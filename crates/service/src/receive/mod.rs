@@ -1,0 +1,202 @@
+//! Handling of a peer's messages, one module per subject.
+
+mod flows;
+mod introduction;
+mod refusals;
+mod reports;
+
+use fairwater_proto::{DecodeError, Dialect, Refusal, RefusalReason, ToPlane};
+
+use reports::Stamp;
+
+use super::command_queue::CommandQueue;
+use super::peer::Peer;
+use super::service::Shared;
+use fairwater_plane::{Command, CommandSink, Event, FlowId};
+
+/// How and when a message came.
+#[derive(Debug, Clone, Copy)]
+struct Arrival {
+    dialect: Dialect,
+    /// By the plane's clock.
+    now_us: u64,
+}
+
+/// Why a message is refused.
+struct Refused {
+    reason: RefusalReason,
+    flow: Option<FlowId>,
+    program: u32,
+}
+
+impl Refused {
+    fn flow(reason: RefusalReason, flow: FlowId) -> Self {
+        Self {
+            reason,
+            flow: Some(flow),
+            program: 0,
+        }
+    }
+
+    fn program(reason: RefusalReason, flow: FlowId, program: u32) -> Self {
+        Self {
+            reason,
+            flow: Some(flow),
+            program,
+        }
+    }
+}
+
+impl Shared {
+    /// Every message of a packet, the good ones among bad ones too.
+    pub(super) fn packet(&mut self, peer: &mut Peer, packet: &[u8], now_us: u64) {
+        self.statistics.packets += 1;
+        peer.last_packet_us = now_us;
+        let dialect = match (&peer.introduction, peer.dialect) {
+            (Some(_), Some(dialect)) => dialect,
+            _ => match Dialect::of(packet) {
+                Some(dialect) => *peer.dialect.insert(dialect),
+                None => return self.statistics.refuse(RefusalReason::Malformed),
+            },
+        };
+        let arrival = Arrival { dialect, now_us };
+        for message in dialect.to_plane(packet) {
+            match message {
+                Ok(ToPlane::Hello(_)) if !is_whole(dialect, packet) => {
+                    self.statistics.refuse(RefusalReason::Malformed);
+                }
+                Ok(message) => self.message(peer, arrival, &message),
+                Err(error) => self.malformed(peer, error),
+            }
+        }
+    }
+
+    fn malformed(&mut self, peer: &mut Peer, error: DecodeError) {
+        self.refuse(
+            peer,
+            error.message,
+            &Refused {
+                reason: error.reason(),
+                flow: None,
+                program: 0,
+            },
+        );
+    }
+
+    fn refuse(&mut self, peer: &mut Peer, message: u8, refused: &Refused) {
+        self.statistics.refuse(refused.reason);
+        if peer.dialect == Some(Dialect::Own) {
+            let refusal = Refusal {
+                message,
+                reason: refused.reason,
+                flow: refused.flow,
+                program: refused.program,
+            };
+            peer.outgoing.refuse(refusal, &mut self.statistics);
+        }
+    }
+
+    fn message(&mut self, peer: &mut Peer, arrival: Arrival, message: &ToPlane<'_>) {
+        let done = match *message {
+            ToPlane::Reported {
+                flow,
+                program,
+                time_us,
+                cwnd,
+                rate,
+                fields,
+            } => {
+                let stamp = Stamp {
+                    time_us: time_us.unwrap_or(arrival.now_us),
+                    cwnd,
+                    rate,
+                };
+                self.reported(peer, arrival, (flow, program), stamp, fields)
+            }
+            ToPlane::Hello(hello) => {
+                self.hello(peer, arrival, &hello, false);
+                Ok(())
+            }
+            ToPlane::Created {
+                flow,
+                algorithm,
+                ref info,
+            } => self.created(peer, arrival, flow, algorithm, info),
+            ToPlane::Resumed {
+                flow,
+                algorithm,
+                ref info,
+            } => self.resumed(peer, arrival, flow, algorithm, info),
+            ToPlane::Faulted { flow, fault } => self.faulted(peer, arrival, flow, fault),
+            ToPlane::Closed { flow } => self.closed(peer, flow),
+            ToPlane::Refused(refusal) => {
+                self.refused(peer, &refusal);
+                Ok(())
+            }
+        };
+        if let Err(refused) = done {
+            self.refuse(peer, message.kind(), &refused);
+        }
+    }
+
+    /// Hands the plane an event of the slot's flow and takes what comes of it.
+    fn deliver(&mut self, peer: &mut Peer, dialect: Dialect, slot: u32, event: Event<'_>) {
+        let flow = event.flow();
+        let mut commands = CommandQueue::new(
+            &self.catalogue,
+            &mut self.statistics,
+            &mut self.deferred,
+            peer,
+            dialect,
+            (flow, slot),
+        );
+        self.plane.on_event(event, &mut commands);
+        let errors = commands.into_errors();
+        let joins = matches!(event, Event::Created { .. } | Event::Resumed { .. });
+        if joins && self.plane.flow(flow).is_some_and(|f| f.aggregate.is_some()) {
+            self.deferred.insert(flow, peer.id, slot);
+        }
+        for (slot, command_error) in errors {
+            self.command_error(peer, dialect, slot, command_error);
+        }
+    }
+
+    /// Carries out a command that the event of another peer's flow brought about.
+    pub(super) fn deferred_command(
+        &mut self,
+        peer: &mut Peer,
+        slot: u32,
+        flow: FlowId,
+        command: &Command,
+    ) {
+        let peer_flow = peer
+            .slots
+            .get(slot as usize)
+            .and_then(|slot_record| slot_record.peer_flow);
+        let (Some(peer_flow), Some(dialect)) = (peer_flow, peer.dialect) else {
+            return;
+        };
+        if peer_flow.flow != flow {
+            return;
+        }
+        let mut commands = CommandQueue::new(
+            &self.catalogue,
+            &mut self.statistics,
+            &mut self.deferred,
+            peer,
+            dialect,
+            (flow, slot),
+        );
+        commands.command(flow, command);
+        for (slot, command_error) in commands.into_errors() {
+            self.command_error(peer, dialect, slot, command_error);
+        }
+    }
+}
+
+/// Whether a packet with a Hello is messages from beginning to end. A Hello ends all flows of a
+/// libccp, whose READY has nothing to be recognized by but its type and length: what follows it
+/// tells whether it is one.
+fn is_whole(dialect: Dialect, packet: &[u8]) -> bool {
+    dialect == Dialect::Own || dialect.to_plane(packet).all(|message| message.is_ok())
+}

@@ -1,0 +1,413 @@
+//! Peers come and go, packets in, packets out.
+
+use std::collections::VecDeque;
+
+use fairwater_proto::{Dialect, Refusal, RefusalReason, ToDatapath, Welcome, own};
+
+use super::catalogue::Catalogue;
+use super::deferred_commands::DeferredCommands;
+use super::notice::ServiceNotice;
+use super::outgoing::Context;
+use super::peer::{Peer, PeerId};
+use super::slots::PlaneSlots;
+use super::statistics::ServiceStatistics;
+use fairwater_plane::{MAX_FLOWS, Plane};
+
+/// Notices kept until they are drained; the oldest go first.
+const MAX_NOTICES: usize = 1024;
+
+/// That newcomers are refused is told at most this often, µs.
+const REFUSED_PEER_NOTICE_US: u64 = 10_000_000;
+
+/// How a service behaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Config {
+    /// Distinguishes this plane from the planes before and after it at the same place: a random
+    /// number.
+    pub instance: u64,
+    /// Each peer hears from the plane at least this often, µs.
+    pub alive_us: u32,
+    /// The most peers at once; newcomers are refused then.
+    pub max_peers: u32,
+    /// The most flows of all peers at once, and the bound on a peer's slots; at most
+    /// [`MAX_FLOWS`].
+    pub max_flows: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            instance: 1,
+            alive_us: 50_000,
+            max_peers: 1024,
+            max_flows: 1 << 18,
+        }
+    }
+}
+
+/// The service has as many peers as it may, each with flows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{max_peers} datapaths are connected, which is the limit")]
+pub struct ServiceFull {
+    /// [`Config::max_peers`].
+    pub max_peers: u32,
+}
+
+impl ServiceFull {
+    /// What a newcomer is told, in our encoding: its Hello is refused as
+    /// [`RefusalReason::Full`](fairwater_proto::RefusalReason::Full).
+    #[must_use]
+    pub fn packet(&self) -> Vec<u8> {
+        let refusal = ToDatapath::Refused(Refusal {
+            message: own::HELLO,
+            reason: RefusalReason::Full,
+            flow: None,
+            program: 0,
+        });
+        let mut packet = Vec::new();
+        // Our encoding has this message.
+        let _ = Dialect::Own.encode_to_datapath(&refusal, &mut packet);
+        packet
+    }
+}
+
+/// A peer's state, for status screens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PeerSnapshot<'a> {
+    /// Its identity.
+    pub id: PeerId,
+    /// Its name; "?" before its Hello.
+    pub name: &'a str,
+    /// Its dialect, once known.
+    pub dialect: Option<Dialect>,
+    /// Flows that it has now.
+    pub flows: u32,
+    /// Reports that came from it.
+    pub reports: u64,
+}
+
+/// A plane and its peers, sans I/O.
+///
+/// Whoever carries the packets calls [`Service::connect`] for each new peer and
+/// [`Service::peer_gone`] when one is lost, gives packets to [`Service::on_packet`], calls
+/// [`Service::tick`] at least twice in `alive_us`, and sends what [`Service::poll_transmit`]
+/// hands out.
+#[derive(Debug)]
+pub struct Service {
+    peers: Vec<Option<Box<Peer>>>,
+    generation: u32,
+    /// Peers that have something to send, each once.
+    ready: VecDeque<PeerId>,
+    pub(super) shared: Shared,
+}
+
+/// What all peers share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) config: Config,
+    pub(super) plane: Plane,
+    pub(super) catalogue: Catalogue,
+    pub(super) slots: PlaneSlots,
+    pub(super) deferred: DeferredCommands,
+    pub(super) statistics: ServiceStatistics,
+    pub(super) notices: VecDeque<ServiceNotice>,
+    /// When the operator was last told that a newcomer was refused.
+    refused_peer_notice_us: Option<u64>,
+    /// The fields of the report at hand.
+    pub(super) fields: Vec<u64>,
+}
+
+impl Service {
+    /// Serves the algorithms that the plane has now.
+    #[must_use]
+    pub fn new(plane: Plane, config: Config) -> Self {
+        let config = Config {
+            max_flows: config.max_flows.min(MAX_FLOWS),
+            ..config
+        };
+        Self {
+            peers: Vec::new(),
+            generation: 0,
+            ready: VecDeque::new(),
+            shared: Shared {
+                catalogue: Catalogue::new(plane.algorithms(), config.instance),
+                config,
+                plane,
+                slots: PlaneSlots::default(),
+                deferred: DeferredCommands::default(),
+                statistics: ServiceStatistics::default(),
+                notices: VecDeque::new(),
+                refused_peer_notice_us: None,
+                fields: vec![0; fairwater_lang::bounds::MAX_VARIABLES + super::catalogue::APPENDED],
+            },
+        }
+    }
+
+    /// The plane, for its algorithms and their counts.
+    #[must_use]
+    pub fn plane(&self) -> &Plane {
+        &self.shared.plane
+    }
+
+    /// What was counted.
+    #[must_use]
+    pub fn statistics(&self) -> ServiceStatistics {
+        ServiceStatistics {
+            peers: self.peers().count() as u64,
+            flows: self.shared.slots.in_use(),
+            ..self.shared.statistics
+        }
+    }
+
+    /// The peers.
+    pub fn peers(&self) -> impl Iterator<Item = PeerSnapshot<'_>> {
+        self.peers.iter().flatten().map(|peer| PeerSnapshot {
+            id: peer.id,
+            name: peer.name(),
+            dialect: peer.dialect,
+            flows: peer.flows,
+            reports: peer.reports,
+        })
+    }
+
+    /// Takes the notices since the last call, oldest first.
+    pub fn drain_notices(&mut self) -> impl Iterator<Item = ServiceNotice> + '_ {
+        self.shared.collect_notices();
+        self.shared.notices.drain(..)
+    }
+
+    /// Whether a newcomer finds no free place.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.peers.len() >= self.shared.config.max_peers as usize
+            && self.peers.iter().all(Option::is_some)
+    }
+
+    /// A new peer, which has not spoken yet. When there are too many, the one without flows that
+    /// was silent the longest gives way.
+    ///
+    /// # Errors
+    /// Each has flows: the newcomer is to be told [`ServiceFull::packet`].
+    pub fn connect(&mut self, now_us: u64) -> Result<PeerId, ServiceFull> {
+        let Some(index) = self.free_index() else {
+            let max_peers = self.shared.config.max_peers;
+            self.shared.statistics.peers_refused += 1;
+            self.shared.notice_refused_peer(
+                now_us,
+                ServiceNotice::Full {
+                    max_peers,
+                    refused: self.shared.statistics.peers_refused,
+                },
+            );
+            return Err(ServiceFull { max_peers });
+        };
+        self.generation = self.generation.wrapping_add(1);
+        let id = PeerId {
+            // Below `max_peers`.
+            index: u32::try_from(index).unwrap_or(u32::MAX),
+            generation: self.generation,
+        };
+        let programs = self.shared.catalogue.len();
+        if let Some(place) = self.peers.get_mut(index) {
+            *place = Some(Box::new(Peer::new(id, programs, now_us)));
+        }
+        Ok(id)
+    }
+
+    fn free_index(&mut self) -> Option<usize> {
+        if let Some(index) = self.peers.iter().position(Option::is_none) {
+            return Some(index);
+        }
+        if self.peers.len() < self.shared.config.max_peers as usize {
+            self.peers.push(None);
+            return Some(self.peers.len() - 1);
+        }
+        let idle = self.peers.iter().flatten().filter(|p| p.flows == 0);
+        let oldest = idle.min_by_key(|p| p.last_packet_us)?.id;
+        self.peer_gone(oldest);
+        Some(oldest.index())
+    }
+
+    /// A newcomer could not be set up, for want of file descriptors, for instance.
+    pub fn cannot_admit(&mut self, error: &std::io::Error, now_us: u64) {
+        self.shared.statistics.peers_refused += 1;
+        let reason = error.to_string();
+        self.shared
+            .notice_refused_peer(now_us, ServiceNotice::CannotAdmit { reason });
+    }
+
+    /// How long nothing has come from the peer, µs.
+    #[must_use]
+    pub fn silence_us(&self, id: PeerId, now_us: u64) -> u64 {
+        let peer = self.peers.get(id.index()).and_then(Option::as_ref);
+        let peer = peer.filter(|peer| peer.id == id);
+        peer.map_or(0, |peer| now_us.saturating_sub(peer.last_packet_us))
+    }
+
+    /// Whether there is such a peer: it may have given link to another.
+    #[must_use]
+    pub fn is_connected(&self, id: PeerId) -> bool {
+        let peer = self.peers.get(id.index()).and_then(Option::as_ref);
+        peer.is_some_and(|peer| peer.id == id)
+    }
+
+    /// Removes a peer that is gone, and ends its flows.
+    pub fn peer_gone(&mut self, id: PeerId) {
+        if !self.is_connected(id) {
+            return;
+        }
+        if let Some(mut peer) = self.peers.get_mut(id.index()).and_then(Option::take) {
+            if peer.introduction.is_some() {
+                let left = ServiceNotice::Disconnected {
+                    peer: peer.name().to_owned(),
+                    flows: peer.flows,
+                };
+                self.shared.notice(left);
+            }
+            self.shared.end_flows(&mut peer);
+            self.carry_out_deferred();
+        }
+    }
+
+    /// A packet of a peer's: any number of messages, good or bad.
+    pub fn on_packet(&mut self, id: PeerId, packet: &[u8], now_us: u64) {
+        let Self {
+            peers,
+            shared,
+            ready,
+            ..
+        } = self;
+        let peer = peers.get_mut(id.index()).and_then(Option::as_mut);
+        let Some(peer) = peer.filter(|peer| peer.id == id) else {
+            return shared.statistics.refuse(RefusalReason::UnknownPeer);
+        };
+        shared.packet(peer, packet, now_us);
+        queue(ready, peer);
+        self.carry_out_deferred();
+    }
+
+    /// Carries out the commands for flows of other peers than the one at hand.
+    #[inline]
+    fn carry_out_deferred(&mut self) {
+        while let Some((flow, command)) = self.shared.deferred.pop() {
+            let Some((id, slot)) = self.shared.deferred.location(flow) else {
+                continue;
+            };
+            let peer = self.peers.get_mut(id.index()).and_then(Option::as_mut);
+            if let Some(peer) = peer.filter(|peer| peer.id == id) {
+                self.shared.deferred_command(peer, slot, flow, &command);
+                queue(&mut self.ready, peer);
+            }
+        }
+    }
+
+    /// Time passes: a sign of life becomes due for each peer that has not had one for `alive_us`.
+    pub fn tick(&mut self, now_us: u64) {
+        let Self {
+            peers,
+            shared,
+            ready,
+            ..
+        } = self;
+        let alive_us = u64::from(shared.config.alive_us);
+        for peer in peers.iter_mut().flatten() {
+            let due = now_us.saturating_sub(peer.welcomed_us) >= alive_us;
+            if due && peer.introduction.is_some() && peer.dialect == Some(Dialect::Own) {
+                peer.welcomed_us = now_us;
+                peer.outgoing.welcome = true;
+                queue(ready, peer);
+            }
+        }
+    }
+
+    /// The next packet to be sent, of whole messages of one peer; peers take turns. It counts as
+    /// sent, unless [`Service::retry`] follows.
+    pub fn poll_transmit(&mut self) -> Option<(PeerId, &[u8])> {
+        let index = loop {
+            let id = self.ready.pop_front()?;
+            let Some(peer) = self
+                .peers
+                .get_mut(id.index())
+                .and_then(Option::as_mut)
+                .filter(|peer| peer.id == id)
+            else {
+                continue;
+            };
+            peer.outgoing.queued = false;
+            let Some(dialect) = peer.dialect else {
+                continue;
+            };
+            if peer.outgoing.blocked {
+                continue;
+            }
+            let shared = &mut self.shared;
+            let mut context = Context {
+                catalogue: &shared.catalogue,
+                welcome: Welcome {
+                    instance: shared.config.instance,
+                    alive_us: shared.config.alive_us,
+                },
+                statistics: &mut shared.statistics,
+            };
+            let due = peer.outgoing.next(dialect, &mut peer.slots, &mut context);
+            queue(&mut self.ready, peer);
+            if due {
+                break id.index();
+            }
+        };
+        let peer = self.peers.get(index)?.as_ref()?;
+        Some((peer.id, peer.outgoing.packet()))
+    }
+
+    /// The packet that was just handed out for this peer could not be sent: it is kept, and the
+    /// peer's commands are merged until [`Service::writable`].
+    pub fn retry(&mut self, id: PeerId) {
+        let peer = self.peers.get_mut(id.index()).and_then(Option::as_mut);
+        if let Some(peer) = peer.filter(|peer| peer.id == id) {
+            peer.outgoing.retry();
+        }
+    }
+
+    /// The peer's link may have room again.
+    pub fn writable(&mut self, id: PeerId) {
+        let peer = self.peers.get_mut(id.index()).and_then(Option::as_mut);
+        if let Some(peer) = peer.filter(|peer| peer.id == id) {
+            peer.outgoing.blocked = false;
+            queue(&mut self.ready, peer);
+        }
+    }
+}
+
+/// Puts the peer among those that have something to send, if it has and is not there.
+#[inline]
+fn queue(ready: &mut VecDeque<PeerId>, peer: &mut Peer) {
+    let outgoing = &mut peer.outgoing;
+    if !outgoing.queued && !outgoing.blocked && outgoing.is_due() {
+        outgoing.queued = true;
+        ready.push_back(peer.id);
+    }
+}
+
+impl Shared {
+    pub(super) fn notice(&mut self, notice: ServiceNotice) {
+        if self.notices.len() == MAX_NOTICES {
+            self.notices.pop_front();
+            self.statistics.notices_lost += 1;
+        }
+        self.notices.push_back(notice);
+    }
+
+    /// Newcomers that cannot be served may be many: one notice in a while is enough.
+    fn notice_refused_peer(&mut self, now_us: u64, notice: ServiceNotice) {
+        let last_us = self.refused_peer_notice_us;
+        if last_us.is_none_or(|last_us| now_us.saturating_sub(last_us) >= REFUSED_PEER_NOTICE_US) {
+            self.refused_peer_notice_us = Some(now_us);
+            self.notice(notice);
+        }
+    }
+
+    fn collect_notices(&mut self) {
+        let Self { plane, notices, .. } = self;
+        notices.extend(plane.drain_notices().map(ServiceNotice::Flow));
+    }
+}

@@ -1,0 +1,11 @@
+//! The service at its seams: packets in, packets out.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod aggregates;
+mod dead_peers;
+mod invalid_input;
+mod isolation;
+mod peers;
+mod server;
+mod support;

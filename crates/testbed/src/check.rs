@@ -1,0 +1,113 @@
+//! Whether an experiment can run on the test bed: found out before anything is started.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::time::Duration;
+
+use fairwater_experiment::{Ecn, Experiment, FlowConfig};
+use fairwater_net::{LinkConfig, QueueConfig, Time};
+use fairwater_results::TrafficProgram;
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::emulator::MAX_FLOWS;
+use crate::error::TestbedError;
+use crate::preflight;
+use crate::run::Run;
+
+/// How long a run may last.
+const DURATIONS: std::ops::RangeInclusive<Duration> =
+    Duration::from_secs(1)..=Duration::from_secs(86_400);
+
+impl Run<'_> {
+    /// Checks everything that can be checked before anything is started.
+    ///
+    /// # Errors
+    /// What would keep the run from starting: a network of another shape, an unknown congestion
+    /// control, a machine that lacks something.
+    pub fn check(&self) -> Result<(), TestbedError> {
+        let experiment = self.experiment;
+        if !DURATIONS.contains(&experiment.duration) {
+            return Err(TestbedError::Duration {
+                asked: experiment.duration,
+            });
+        }
+        if experiment.flows.len() > MAX_FLOWS {
+            return Err(TestbedError::TooManyFlows {
+                asked: experiment.flows.len(),
+                most: MAX_FLOWS,
+            });
+        }
+        if self.senders.len() != experiment.flows.len() {
+            return Err(TestbedError::Network("every flow needs one sender"));
+        }
+        links(experiment)?;
+        let is_timed =
+            |flow: &FlowConfig| flow.start > Time::ZERO || flow.stop.is_some() || flow.tag != 0;
+        if self.program == TrafficProgram::Iperf3 && experiment.flows.iter().any(is_timed) {
+            return Err(TestbedError::Timing);
+        }
+        preflight::require(self.program).map_err(TestbedError::Missing)?;
+        for sender in &self.senders {
+            has_congestion_control(&sender.congestion_control)?;
+        }
+        Ok(())
+    }
+}
+
+/// The links in the flows' direction and in the acknowledgements'.
+pub(crate) fn links(experiment: &Experiment) -> Result<[&LinkConfig; 2], TestbedError> {
+    let [one, other] = experiment.edges.as_slice() else {
+        return Err(TestbedError::Network(
+            "the test bed has two hosts and one link between them",
+        ));
+    };
+    let flows = &experiment.flows;
+    let Some(first) = flows.first() else {
+        return Err(TestbedError::Network("there are no flows"));
+    };
+    if flows.iter().any(|flow| flow.from != first.from) {
+        return Err(TestbedError::Network("flows go in both directions"));
+    }
+    match one.from == first.from {
+        true => Ok([&one.link, &other.link]),
+        false => Ok([&other.link, &one.link]),
+    }
+}
+
+/// Whether the hosts' TCP negotiates ECN (RFC 3168): some flow asks for ECN, or the bottleneck
+/// marks above a threshold and drops nothing earlier.
+pub(crate) fn uses_ecn(experiment: &Experiment) -> bool {
+    let asks = |flow: &FlowConfig| flow.tcp.ecn != Ecn::Off;
+    let marks = |link: &LinkConfig| matches!(link.queue, QueueConfig::Step(_));
+    experiment.flows.iter().any(asks) || experiment.edges.iter().any(|edge| marks(&edge.link))
+}
+
+/// Asks the kernel whether it has a congestion control; the kernel loads a module if need be.
+///
+/// # Errors
+/// [`TestbedError::UnknownCongestionControl`], or that the kernel could not be asked.
+pub fn has_congestion_control(name: &str) -> Result<(), TestbedError> {
+    let asked = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))
+        .and_then(|socket| socket.set_tcp_congestion(name.as_bytes()));
+    match asked {
+        Ok(()) => Ok(()),
+        Err(error) if is_unknown(&error) => Err(TestbedError::UnknownCongestionControl {
+            name: name.to_owned(),
+            available: fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control")
+                .map_err(TestbedError::system(
+                    "list the kernel's congestion controls",
+                ))?
+                .split_whitespace()
+                .map(str::to_owned)
+                .collect(),
+        }),
+        Err(source) => Err(TestbedError::System {
+            doing: "set a socket's congestion control",
+            source,
+        }),
+    }
+}
+
+fn is_unknown(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidInput)
+}

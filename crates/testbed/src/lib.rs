@@ -1,0 +1,29 @@
+//! Experiments on real TCP, over an emulated link.
+//!
+//! Two hosts, `sender` and `receiver`, are network namespaces with a TUN device each; the router
+//! between them is a pair of user-space [links](fairwater_net::Link) that real packets pass
+//! through, on time. The kernel's TCP sends over them under any congestion control that the kernel
+//! knows by name: its own, or those that a plane has registered. Namespaces and devices have no
+//! names, so nothing can be left behind: this process holds them, and they end with it.
+
+mod calibrate;
+mod check;
+mod clock;
+mod emulator;
+mod error;
+mod namespace;
+mod netlink;
+mod packet;
+mod path;
+mod preflight;
+mod run;
+mod sampler;
+mod steal;
+mod traffic;
+mod tun;
+
+pub use calibrate::{Calibration, calibrate};
+pub use check::has_congestion_control;
+pub use error::TestbedError;
+pub use preflight::{Missing, available_program, require};
+pub use run::{KernelSender, Measured, Run, kernel_release};
