@@ -435,3 +435,26 @@ fn wait_for<T>(mut found: impl FnMut() -> Option<T>) -> Option<T> {
         found()
     })
 }
+
+#[test]
+fn a_token_bucket_follows_the_steps_of_its_rate() {
+    let _alone = MACHINE.lock();
+    if !gate(TrafficProgram::Bulk) {
+        return;
+    }
+    let result = real_point(
+        r#"
+        duration = "3s"
+        flow = [{ algorithm = "kernel:cubic" }]
+        [dumbbell]
+        rate = [["0s", "40mbit"], ["1.5s", "8mbit"]]
+        burst = "60kB"
+        rtt = "10ms"
+        [measure]
+        from = "2s"
+    "#,
+    );
+    // The queue holds what arrived at 40 Mbit/s, so the flow takes all of the 8 Mbit/s.
+    let flow = &result.flows[0];
+    assert!((6e6..=8.1e6).contains(&flow.throughput_bps), "{flow:?}");
+}

@@ -5,6 +5,8 @@ use thiserror::Error;
 use crate::{Rate, Time};
 
 /// Rates, each from a time on until the next. An outage is a rate of 1 bit/s.
+///
+/// *Work* is counted in bits × ns/s: a rate in bits/s does an exact whole number of them in any time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RateSchedule(Vec<(Time, Rate)>);
 
@@ -22,20 +24,20 @@ pub enum ScheduleStepError {
     /// There are no steps.
     #[error("the schedule is empty: it needs a rate from time 0 on")]
     Empty,
-    /// No rate at the beginning.
-    #[error("the first step is at {} ns: the schedule needs a rate from time 0 on", .at.as_nanos())]
+    /// There is no rate at the beginning.
+    #[error("the first step begins at {:?}: the schedule needs a rate from time 0 on", .at.since(Time::ZERO))]
     LateStart {
-        /// The first step's time.
+        /// When the first step begins.
         at: Time,
     },
-    /// A step is not after the one before it.
-    #[error("step {step}: {} ns is not after the {} ns of the step before it", .at.as_nanos(), .previous.as_nanos())]
+    /// A step does not begin after the step before it.
+    #[error("step {step} begins at {:?}, not after the {:?} of the step before", .at.since(Time::ZERO), .previous.since(Time::ZERO))]
     NotRising {
-        /// The step.
+        /// Number of the step.
         step: usize,
-        /// Its time.
+        /// When the step begins.
         at: Time,
-        /// The time before.
+        /// When the step before it begins.
         previous: Time,
     },
 }
@@ -67,6 +69,11 @@ impl RateSchedule {
         }
     }
 
+    /// One rate for all time.
+    pub fn constant(rate: Rate) -> Self {
+        RateSchedule(vec![(Time::ZERO, rate)])
+    }
+
     /// The steps.
     pub fn steps(&self) -> &[(Time, Rate)] {
         &self.0
@@ -80,19 +87,13 @@ impl RateSchedule {
 
     /// Whole bytes that could pass in `[from, to)`.
     pub fn bytes_between(&self, from: Time, to: Time) -> u64 {
-        let mut work = 0u128;
-        for index in 0..self.0.len() {
-            let start = self.0[index].0.max(from);
-            let end = self.end_of(index).min(to);
-            work += self.work(index, start, end);
-        }
-        u64::try_from(work / 8_000_000_000).unwrap_or(u64::MAX)
+        let work = self.work_between(from, to, &mut 0);
+        u64::try_from(work / work_of(1)).unwrap_or(u64::MAX)
     }
 
-    /// When a packet of `size_bytes` is out whose first bit is sent at `start`, when `ahead` of its
-    /// bits × ns/s were paid for before; and by how much that was rounded up, in the same unit.
-    /// `step` is the index of a step that begins no later than `start`, and becomes the one at the
-    /// end.
+    /// When the last bit of a packet is out whose first bit is sent at `start`, when `ahead` of its
+    /// work was done before; and by how much work that time was rounded up. `step` is as for
+    /// [`RateSchedule::end_of_work`].
     pub(crate) fn end_of_service(
         &self,
         start: Time,
@@ -100,26 +101,56 @@ impl RateSchedule {
         ahead: u64,
         step: &mut usize,
     ) -> (Time, u64) {
-        let mut work = u128::from(size_bytes) * 8_000_000_000;
-        let mut left = u128::from(ahead);
-        let paid = left.min(work);
-        (work, left) = (work - paid, left - paid);
+        let work = work_of(size_bytes.into());
+        let done = work.min(ahead.into());
+        let left_over = u128::from(ahead) - done;
+        let (end, rounded_up) = self.end_of_work(start, work - done, step);
+        let ahead = u64::try_from(rounded_up + left_over).unwrap_or(0);
+        (end, ahead)
+    }
+
+    /// When `work` that begins at `start` is done, and by how much work that time was rounded up to
+    /// a nanosecond. `step` is the index of a step that begins no later than `start`, and becomes
+    /// the index of the step at the end.
+    pub(crate) fn end_of_work(
+        &self,
+        start: Time,
+        mut work: u128,
+        step: &mut usize,
+    ) -> (Time, u128) {
         let mut now = start;
-        while self.end_of(*step) <= now && *step + 1 < self.0.len() {
-            *step += 1;
-        }
+        self.step_to(now, step);
         loop {
             let end = self.end_of(*step);
             let possible = self.work(*step, now, end);
             if work <= possible || *step + 1 == self.0.len() {
                 let rate = u128::from(self.0[*step].1.bps());
                 let ns = work.div_ceil(rate);
-                let rounded = ns * rate - work + left;
+                let rounded_up = ns * rate - work;
                 let ns = u64::try_from(ns).unwrap_or(u64::MAX);
-                return (now.plus_nanos(ns), u64::try_from(rounded).unwrap_or(0));
+                return (now.plus_nanos(ns), rounded_up);
             }
             work -= possible;
             now = end;
+            *step += 1;
+        }
+    }
+
+    /// Work done in `[from, to)`. `step` is the index of a step that begins no later than `from`,
+    /// and becomes the index of the step at `to`.
+    pub(crate) fn work_between(&self, from: Time, to: Time, step: &mut usize) -> u128 {
+        let first = *step;
+        self.step_to(to, step);
+        (first..=*step)
+            .map(|index| {
+                let start = self.0[index].0.max(from);
+                self.work(index, start, self.end_of(index).min(to))
+            })
+            .sum()
+    }
+
+    fn step_to(&self, now: Time, step: &mut usize) {
+        while self.end_of(*step) <= now && *step + 1 < self.0.len() {
             *step += 1;
         }
     }
@@ -129,8 +160,13 @@ impl RateSchedule {
         next.map_or(Time::from_nanos(u64::MAX), |(at, _)| *at)
     }
 
-    /// Bits × ns/s that pass in `[from, to)` at a step's rate.
+    /// Work done in `[from, to)` at a step's rate.
     fn work(&self, index: usize, from: Time, to: Time) -> u128 {
         to.since(from).as_nanos() * u128::from(self.0[index].1.bps())
     }
+}
+
+/// The work that so many bytes are.
+pub(crate) fn work_of(bytes: u64) -> u128 {
+    u128::from(bytes) * 8_000_000_000
 }

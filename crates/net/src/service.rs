@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::probability::Draws;
+use crate::schedule::work_of;
 use crate::{DeliveryTrace, OPPORTUNITY_BYTES, Rate, RateSchedule, Time};
 
 /// What a link can carry.
@@ -12,11 +13,11 @@ pub enum Capacity {
     /// A constant rate.
     Rate(Rate),
     /// A token bucket, as tc-tbf(8): a packet passes at once while there are tokens for it, and
-    /// waits for them otherwise. One larger than the bucket passes when that is full.
+    /// waits for them otherwise. A packet larger than the bucket passes when the bucket is full.
     TokenBucket {
-        /// How fast the bucket fills.
-        rate: Rate,
-        /// How much it holds; it is full at first.
+        /// How fast the bucket fills; [`RateSchedule::constant`] for one rate.
+        fill: Arc<RateSchedule>,
+        /// Size of the bucket, which is full at first.
         burst_bytes: u64,
     },
     /// A rate that changes; a packet being sent goes on at the new rate.
@@ -69,12 +70,22 @@ impl Aggregation {
 }
 
 impl Capacity {
+    /// A token bucket that fills at one rate.
+    pub fn token_bucket(rate: Rate, burst_bytes: u64) -> Self {
+        Capacity::TokenBucket {
+            fill: Arc::new(RateSchedule::constant(rate)),
+            burst_bytes,
+        }
+    }
+
     /// The rate that bandwidth-delay products are computed with: a trace's mean, a schedule's
     /// greatest, and that of full aggregates with their contention.
     pub fn nominal_rate(&self) -> Option<Rate> {
         match self {
-            Capacity::Rate(rate) | Capacity::TokenBucket { rate, .. } => Some(*rate),
-            Capacity::Schedule(schedule) => Some(schedule.greatest()),
+            Capacity::Rate(rate) => Some(*rate),
+            Capacity::Schedule(schedule) | Capacity::TokenBucket { fill: schedule, .. } => {
+                Some(schedule.greatest())
+            }
             Capacity::Trace(trace) => Some(trace.mean_rate()),
             Capacity::Aggregates(aggregation) => Some(aggregation.mean_rate()),
             Capacity::Unlimited => None,
@@ -85,10 +96,10 @@ impl Capacity {
     /// `None` when unlimited.
     pub fn bytes_between(&self, from: Time, to: Time) -> Option<u64> {
         match self {
-            Capacity::Rate(rate) | Capacity::TokenBucket { rate, .. } => {
-                Some(rate.bytes_in(to.since(from)))
+            Capacity::Rate(rate) => Some(rate.bytes_in(to.since(from))),
+            Capacity::Schedule(schedule) | Capacity::TokenBucket { fill: schedule, .. } => {
+                Some(schedule.bytes_between(from, to))
             }
-            Capacity::Schedule(schedule) => Some(schedule.bytes_between(from, to)),
             Capacity::Trace(trace) => Some(trace.bytes_between(from, to)),
             Capacity::Aggregates(aggregation) => {
                 Some(aggregation.mean_rate().bytes_in(to.since(from)))
@@ -109,12 +120,15 @@ pub(crate) enum Server {
         /// By how much `free_at` was rounded up, in bits × ns/s, so that rounding does not add up.
         ahead: u64,
     },
-    /// What passed since the bucket was last full says what is in it.
+    /// A packet passes when the bucket, of which `spent` is missing at `free_at`, has filled enough.
     TokenBucket {
-        rate: Rate,
-        burst_bytes: u64,
-        full_at: Time,
-        passed_bytes: u64,
+        fill: Arc<RateSchedule>,
+        burst: u128,
+        /// Tokens missing from the full bucket at `free_at`. In bits × ns/s, as `burst`: exact at
+        /// any rate, so rounding of times does not add up.
+        spent: u128,
+        /// The schedule's step at `free_at`.
+        step: usize,
         free_at: Time,
     },
     /// As `Rate`; `step` is the schedule's at `free_at`.
@@ -152,11 +166,11 @@ impl Server {
                 free_at: Time::ZERO,
                 ahead: 0,
             },
-            Capacity::TokenBucket { rate, burst_bytes } => Server::TokenBucket {
-                rate: *rate,
-                burst_bytes: *burst_bytes,
-                full_at: Time::ZERO,
-                passed_bytes: 0,
+            Capacity::TokenBucket { fill, burst_bytes } => Server::TokenBucket {
+                fill: Arc::clone(fill),
+                burst: work_of(*burst_bytes),
+                spent: 0,
+                step: 0,
                 free_at: Time::ZERO,
             },
             Capacity::Schedule(schedule) => Server::Schedule {
@@ -232,20 +246,19 @@ impl Server {
                 *free_at
             }
             Server::TokenBucket {
-                rate,
-                burst_bytes,
-                full_at,
-                passed_bytes,
+                fill,
+                burst,
+                spent,
+                step,
                 free_at,
             } => {
-                if start >= *full_at + rate.time_for(*passed_bytes) {
-                    (*full_at, *passed_bytes) = (start, 0);
-                }
-                let size = u64::from(size_bytes);
-                let missing = (*passed_bytes + size.min(*burst_bytes)).saturating_sub(*burst_bytes);
-                *free_at = start.max(*full_at + rate.time_for(missing));
-                *passed_bytes += size;
-                *free_at
+                let size = work_of(u64::from(size_bytes));
+                *spent = spent.saturating_sub(fill.work_between(*free_at, start, step));
+                let missing = (*spent + size.min(*burst)).saturating_sub(*burst);
+                let (passes_at, rounded_up) = fill.end_of_work(start, missing, step);
+                *spent = (*spent + size).saturating_sub(missing + rounded_up);
+                *free_at = passes_at;
+                passes_at
             }
             Server::Schedule {
                 schedule,

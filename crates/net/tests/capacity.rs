@@ -54,35 +54,56 @@ fn offered() -> impl Strategy<Value = Vec<(u64, u32)>> {
     prop::collection::vec((gap, 40..=1500u32), 1..200)
 }
 
+/// Rates that each last some milliseconds.
+fn fill() -> impl Strategy<Value = Arc<RateSchedule>> {
+    let steps = prop::collection::btree_map(1..200u64, 10_000..1_000_000_000u64, 0..10);
+    (10_000..1_000_000_000u64, steps).prop_map(|(first, later)| {
+        let steps = std::iter::once((0, first)).chain(later);
+        let steps = steps.map(|(ms, bps)| (Time::from_millis(ms), rate(bps)));
+        Arc::new(RateSchedule::new(steps.collect()).expect("rising from 0"))
+    })
+}
+
 proptest! {
+    /// No interval carries more than the bucket and what fills it; and a packet that waits could
+    /// not have passed a nanosecond earlier.
     #[test]
-    fn no_interval_carries_more_than_the_rate_and_the_bucket(
-        bps in 10_000..1_000_000_000u64,
+    fn a_token_bucket_passes_what_it_holds_and_no_more(
+        fill in fill(),
         burst_bytes in 1_500..100_000u64,
         offered in offered(),
     ) {
-        let capacity = Capacity::TokenBucket { rate: rate(bps), burst_bytes };
-        let out = times(capacity, &offered);
-        for first in 0..out.len() {
+        let capacity = Capacity::TokenBucket { fill: Arc::clone(&fill), burst_bytes };
+        let out = times(capacity, &offered[..offered.len().min(60)]);
+        let mut free = Time::ZERO;
+        for (last, times) in out.iter().enumerate() {
+            let ready = times.enqueued.max(free);
+            prop_assert!(times.departed >= ready);
             let mut bytes = 0;
-            for times in &out[first..] {
-                bytes += u64::from(times.size_bytes);
-                let took = times.departed.since(out[first].departed);
-                let most = burst_bytes + rate(bps).bytes_in(took + Duration::from_nanos(1)) + 1;
-                prop_assert!(bytes <= most, "{bytes} of {most}");
+            let mut could_not_pass_earlier = times.departed == ready;
+            let earlier = Time::from_nanos(times.departed.as_nanos().saturating_sub(1));
+            for first in out[..=last].iter().rev() {
+                bytes += u64::from(first.size_bytes);
+                let filled = fill.bytes_between(first.departed, times.departed);
+                prop_assert!(bytes <= burst_bytes + filled + 1, "{bytes} of {burst_bytes} + {filled}");
+                let filled = fill.bytes_between(first.departed, earlier);
+                could_not_pass_earlier |= bytes > burst_bytes + filled;
             }
+            prop_assert!(could_not_pass_earlier, "{times:?}");
+            free = times.departed;
         }
     }
 
     #[test]
     fn a_token_bucket_never_holds_up_what_fits(
-        bps in 10_000..1_000_000_000u64,
+        fill in fill(),
         burst_bytes in 1_500..100_000u64,
         offered in offered(),
     ) {
-        // No slower than a link of that rate, for each packet.
-        let bucket = times(Capacity::TokenBucket { rate: rate(bps), burst_bytes }, &offered);
-        let plain = times(Capacity::Rate(rate(bps)), &offered);
+        // No slower than a link of those rates, for each packet.
+        let capacity = Capacity::TokenBucket { fill: Arc::clone(&fill), burst_bytes };
+        let bucket = times(capacity, &offered);
+        let plain = times(Capacity::Schedule(fill), &offered);
         for (bucket, plain) in bucket.iter().zip(&plain) {
             prop_assert!(bucket.departed <= plain.departed);
         }
@@ -140,14 +161,28 @@ fn a_packet_being_sent_goes_on_at_the_new_rate() {
 
 #[test]
 fn a_packet_larger_than_the_bucket_passes_when_that_is_full() {
-    let capacity = Capacity::TokenBucket {
-        rate: rate(8_000_000),
-        burst_bytes: 1_000,
-    };
+    let capacity = Capacity::token_bucket(rate(8_000_000), 1_000);
     // The first takes the bucket to −500; it takes 1.5 ms to fill.
     let out = times(capacity, &[(0, 1500), (0, 1500)]);
     assert_eq!(out[0].departed, Time::ZERO);
     assert_eq!(out[1].departed, Time::from_micros(1_500));
+}
+
+#[test]
+fn a_bucket_refills_at_the_rate_of_each_step() {
+    // 3 kB pass at once. The 1500 bytes behind take 12 ms to refill at 1 Mbit/s: half by 6 ms, the
+    // other half 0.6 ms later at ten times that, and the next 1500 bytes 1.2 ms after these.
+    let steps = vec![
+        (Time::ZERO, rate(1_000_000)),
+        (Time::from_millis(6), rate(10_000_000)),
+    ];
+    let capacity = Capacity::TokenBucket {
+        fill: Arc::new(RateSchedule::new(steps).expect("rising from 0")),
+        burst_bytes: 3_000,
+    };
+    let out = times(capacity, &[(0, 1500); 4]);
+    let departed: Vec<_> = out.iter().map(|times| times.departed).collect();
+    assert_eq!(departed, [0, 0, 6_600, 7_800].map(Time::from_micros));
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fairwater_net::{Aggregation, Capacity, RateSchedule, Time};
+use fairwater_net::{Aggregation, Capacity, RateSchedule, ScheduleStepError, Time};
 
 use crate::Context;
 use crate::diagnostic::Diagnostic;
@@ -32,9 +32,9 @@ pub(crate) fn read(
     }
     let constant = rate.is_none_or(|rate| !matches!(rate.value, Value::Array(_)));
     if let Some(burst) = burst
-        && (rate.is_none() || !constant)
+        && rate.is_none()
     {
-        let message = "`burst` needs a constant `rate`";
+        let message = "`burst` needs a `rate`";
         context
             .sink
             .push(Diagnostic::new(burst.span.clone(), message));
@@ -53,26 +53,40 @@ pub(crate) fn read(
     let Some(node) = rate else {
         return (attempted, None);
     };
+    let burst = fields.optional("burst", quantity::some_bytes);
     let capacity = if constant {
-        let burst = fields.optional("burst", quantity::some_bytes);
-        match quantity::rate(node) {
-            Ok(rate) => match (burst, aggregate) {
-                (Some(burst_bytes), _) => Some(Capacity::TokenBucket { rate, burst_bytes }),
-                (None, Some(node)) => {
-                    let aggregation = read_aggregation(node, context);
-                    aggregation.map(|read| Capacity::Aggregates(Aggregation { rate, ..read }))
-                }
-                (None, None) => Some(Capacity::Rate(rate)),
-            },
-            Err(wrong) => {
-                refuse("rate", node, wrong, context.sink);
-                None
-            }
-        }
+        read_constant(node, burst, aggregate, context)
     } else {
-        read_schedule(node, context)
+        let fill = read_schedule(node, context).map(Arc::new);
+        fill.map(|fill| match burst {
+            Some(burst_bytes) => Capacity::TokenBucket { fill, burst_bytes },
+            None => Capacity::Schedule(fill),
+        })
     };
     (attempted, capacity.map(|capacity| (capacity, None)))
+}
+
+/// A constant rate, with what belongs to it.
+fn read_constant(
+    node: &Node,
+    burst: Option<u64>,
+    aggregate: Option<&Node>,
+    context: &Context<'_>,
+) -> Option<Capacity> {
+    let rate = quantity::rate(node)
+        .map_err(|wrong| refuse("rate", node, wrong, context.sink))
+        .ok()?;
+    Some(match (burst, aggregate) {
+        (Some(burst_bytes), _) => Capacity::token_bucket(rate, burst_bytes),
+        (None, Some(node)) => {
+            let aggregation = read_aggregation(node, context)?;
+            Capacity::Aggregates(Aggregation {
+                rate,
+                ..aggregation
+            })
+        }
+        (None, None) => Capacity::Rate(rate),
+    })
 }
 
 /// `{ frames = 32, airtime = "4ms", gap = "100us" }`; the rate is the caller's.
@@ -125,7 +139,7 @@ fn read_trace(node: &Node, context: &Context<'_>) -> Option<(Capacity, Option<St
 }
 
 /// `[["0s", "10mbit"], ["5s", "2mbit"]]`: a rate from each time on.
-fn read_schedule(node: &Node, context: &Context<'_>) -> Option<Capacity> {
+fn read_schedule(node: &Node, context: &Context<'_>) -> Option<RateSchedule> {
     let Value::Array(items) = &node.value else {
         return None;
     };
@@ -151,13 +165,18 @@ fn read_schedule(node: &Node, context: &Context<'_>) -> Option<Capacity> {
         return None;
     }
     match RateSchedule::new(steps) {
-        Ok(schedule) => Some(Capacity::Schedule(Arc::new(schedule))),
+        Ok(schedule) => Some(schedule),
         Err(error) => {
-            for problem in error.errors {
-                let message = format!("`rate`: {problem}");
+            for error in error.errors {
+                let step = match error {
+                    ScheduleStepError::Empty => node,
+                    ScheduleStepError::LateStart { .. } => &items[0],
+                    ScheduleStepError::NotRising { step, .. } => &items[step - 1],
+                };
+                let message = format!("`rate`: {error}");
                 context
                     .sink
-                    .push(Diagnostic::new(node.span.clone(), message));
+                    .push(Diagnostic::new(step.span.clone(), message));
             }
             None
         }

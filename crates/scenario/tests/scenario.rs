@@ -5,10 +5,13 @@
 mod support;
 
 use std::fs;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fairwater_experiment::{Backend, Ecn, EdgeId, Experiment, Path, Traffic};
-use fairwater_net::{Limit, LossConfig, Probability, QueueConfig, Rate, Time};
+use fairwater_net::{
+    Capacity, Limit, LossConfig, Probability, QueueConfig, Rate, RateSchedule, Time,
+};
 use fairwater_scenario::{self as scenario, Scenario};
 use proptest::prelude::*;
 use support::Files;
@@ -57,6 +60,29 @@ fn a_small_file_has_all_that_it_does_not_say() {
     assert_eq!(names, ["cubic", "cubic (2).1", "cubic (2).2"]);
     assert_eq!(config.flows[2].start, Time::from_millis(1000));
     assert_eq!(scenario.algorithms(), ["cubic"]);
+}
+
+#[test]
+fn a_rate_that_changes_can_have_a_burst() {
+    let text = r#"
+        duration = "10s"
+        [dumbbell]
+        rate = [["0s", "48mbit"], ["5s", "12mbit"]]
+        burst = "30kB"
+        rtt = "20ms"
+        [[flow]]
+        algorithm = "cubic"
+    "#;
+    let scenario = Scenario::parse("steps.toml", text, Backend::Linux, &Files).expect("right");
+    let mbit = |mbit: u64| Rate::from_bps(mbit * 1_000_000).expect("not zero");
+    let steps = vec![(Time::ZERO, mbit(48)), (Time::from_millis(5_000), mbit(12))];
+    assert_eq!(
+        scenario.point(0).experiment.edges[0].link.capacity,
+        Capacity::TokenBucket {
+            fill: Arc::new(RateSchedule::new(steps).expect("rising from 0")),
+            burst_bytes: 30_000,
+        }
+    );
 }
 
 /// Names of edges.

@@ -101,10 +101,7 @@ fn packets_that_take_no_time_are_refused() {
 #[test]
 fn a_bucket_that_no_window_empties_takes_no_time() {
     let mut config = Dumbbell::new(10, 20, 0.01).native(Native::Reno).config(1);
-    let bucket = |burst_bytes| Capacity::TokenBucket {
-        rate: rate(10),
-        burst_bytes,
-    };
+    let bucket = |burst_bytes| Capacity::token_bucket(rate(10), burst_bytes);
     for edge in &mut config.edges {
         edge.link = link(bucket(u64::MAX / 2), Duration::ZERO);
     }
@@ -271,10 +268,7 @@ fn links_that_carry_nothing_are_refused() {
     for (change, expected) in [
         (
             (&|link: &mut fairwater_net::LinkConfig| {
-                link.capacity = Capacity::TokenBucket {
-                    rate: rate(10),
-                    burst_bytes: 0,
-                };
+                link.capacity = Capacity::token_bucket(rate(10), 0);
             }) as &dyn Fn(&mut fairwater_net::LinkConfig),
             "edge `bottleneck`: the token bucket holds 0 bytes",
         ),

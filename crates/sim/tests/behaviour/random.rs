@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use fairwater_net::{
     Capacity, CoDelConfig, DrrConfig, FqCoDelConfig, Jitter, Limit, LinkConfig, LossConfig,
-    PieConfig, Probability, QueueConfig, Rate, Reordering, SfqConfig, StepConfig, Time,
+    PieConfig, Probability, QueueConfig, Rate, RateSchedule, Reordering, SfqConfig, StepConfig,
+    Time,
 };
 use fairwater_sim::{
     Balancing, Controller, Ecn, EdgeId, Experiment, FlowConfig, Measure, Native, NodeId, Outcome,
@@ -28,9 +29,21 @@ fn capacity() -> impl Strategy<Value = Capacity> {
     prop_oneof![
         6 => rate.clone().prop_map(Capacity::Rate),
         1 => (rate, 1_500..100_000u64)
-            .prop_map(|(rate, burst_bytes)| Capacity::TokenBucket { rate, burst_bytes }),
+            .prop_map(|(rate, burst_bytes)| Capacity::token_bucket(rate, burst_bytes)),
+        1 => steps().prop_map(Capacity::Schedule),
+        1 => (steps(), 1_500..100_000u64)
+            .prop_map(|(fill, burst_bytes)| Capacity::TokenBucket { fill, burst_bytes }),
         1 => Just(Capacity::Unlimited),
     ]
+}
+
+fn steps() -> impl Strategy<Value = Arc<RateSchedule>> {
+    let later = prop::collection::btree_map(1..2_000u64, 100_000..100_000_000u64, 0..4);
+    (100_000..100_000_000u64, later).prop_map(|(first, later)| {
+        let steps = std::iter::once((0, first)).chain(later);
+        let steps = steps.map(|(ms, bps)| (Time::from_millis(ms), Rate::from_bps(bps).unwrap()));
+        Arc::new(RateSchedule::new(steps.collect()).unwrap())
+    })
 }
 
 fn queue() -> impl Strategy<Value = QueueConfig> {

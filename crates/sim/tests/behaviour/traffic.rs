@@ -42,10 +42,7 @@ fn what_a_bucket_lets_pass_at_once_takes_the_time_of_the_link_before_it() {
     let mut config = network.config(1);
     // From the router to the receiver: far slower, but all of it passes as a burst.
     let after = config.edges.iter_mut().find(|edge| edge.name == "1-3");
-    after.unwrap().link.capacity = Capacity::TokenBucket {
-        rate: rate(1),
-        burst_bytes: 100_000,
-    };
+    after.unwrap().link.capacity = Capacity::token_bucket(rate(1), 100_000);
     let request = outcome(&config).flows[0].requests[0];
     let least = Duration::from_millis(57);
     assert!(request.ideal >= least && request.ideal < least + Duration::from_micros(100));
