@@ -4,7 +4,7 @@ use std::fmt;
 
 use fairwater_experiment::Backend;
 use fairwater_net::Time;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::fallback::Fallback;
 
@@ -153,7 +153,8 @@ pub struct SocketSample {
 }
 
 /// The states of Linux's congestion control (`tcpi_ca_state`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum CongestionState {
     /// Nothing is wrong.
     Open,
@@ -180,9 +181,27 @@ impl CongestionState {
         ];
         all.get(usize::from(state)).copied()
     }
+
+    /// The name of the state, as tables have it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Disorder => "disorder",
+            Self::Cwr => "cwr",
+            Self::Recovery => "recovery",
+            Self::Loss => "loss",
+        }
+    }
 }
 
 impl SocketSample {
+    /// Slow-start threshold, bytes.
+    pub fn ssthresh_bytes(&self) -> Option<u64> {
+        let packets = self.ssthresh_packets?;
+        Some(u64::from(packets) * u64::from(self.mss_bytes))
+    }
+
     /// Congestion window, bytes.
     pub fn cwnd_bytes(&self) -> u64 {
         u64::from(self.cwnd_packets) * u64::from(self.mss_bytes)

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::comparison::CongestionState;
 use crate::fallback::Fallback;
 use crate::size_class::RequestResult;
 use crate::spread::Spread;
@@ -136,6 +137,12 @@ pub struct FlowSample {
     pub at_s: f64,
     /// cwnd, bytes.
     pub cwnd_bytes: u64,
+    /// Slow-start threshold, bytes; `None` where the sender has none.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub ssthresh_bytes: Option<u64>,
+    /// The sender's congestion state; `None` where it is not known.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub state: Option<CongestionState>,
     /// Pacing rate, bits/s; 0 is none.
     pub pacing_bps: u64,
     /// Smoothed RTT, µs.

@@ -2,7 +2,7 @@
 //! sample, each with the variables of its point.
 
 use crate::parquet::Table;
-use crate::{PointResult, Spread};
+use crate::{CongestionState, FlowSample, PointResult, Spread};
 
 /// A row of some table, and the point that it belongs to.
 type Rows<'a, T> = Vec<(&'a PointResult, T)>;
@@ -84,18 +84,7 @@ fn groups(points: &[PointResult], variables: &[&str]) -> Table {
 }
 
 fn requests(points: &[PointResult], variables: &[&str]) -> Option<Table> {
-    let rows: Rows<'_, _> = points
-        .iter()
-        .flat_map(|point| {
-            point.groups.iter().flat_map(move |group| {
-                let classes = group.requests.iter();
-                classes.map(move |class| (point, (group, class)))
-            })
-        })
-        .collect();
-    if rows.is_empty() {
-        return None;
-    }
+    let rows = each_within(points, |point| &point.groups, |group| &group.requests)?;
     let mut table = keyed(&rows, variables);
     let all = || rows.iter().map(|(_, row)| row);
     table.text("group", all().map(|(group, _)| group.name.clone()));
@@ -109,18 +98,7 @@ fn requests(points: &[PointResult], variables: &[&str]) -> Option<Table> {
 }
 
 fn completions(points: &[PointResult], variables: &[&str]) -> Option<Table> {
-    let rows: Rows<'_, _> = points
-        .iter()
-        .flat_map(|point| {
-            point.groups.iter().flat_map(move |group| {
-                let requests = group.completions.iter();
-                requests.map(move |request| (point, (group, request)))
-            })
-        })
-        .collect();
-    if rows.is_empty() {
-        return None;
-    }
+    let rows = each_within(points, |point| &point.groups, |group| &group.completions)?;
     let mut table = keyed(&rows, variables);
     let all = || rows.iter().map(|(_, row)| row);
     table.text("group", all().map(|(group, _)| group.name.clone()));
@@ -172,23 +150,16 @@ fn edges(points: &[PointResult], variables: &[&str]) -> Table {
 }
 
 fn flow_samples(points: &[PointResult], variables: &[&str]) -> Option<Table> {
-    let rows: Rows<'_, _> = points
-        .iter()
-        .flat_map(|point| {
-            point.flows.iter().flat_map(move |flow| {
-                let samples = flow.samples.iter();
-                samples.map(move |sample| (point, (flow, sample)))
-            })
-        })
-        .collect();
-    if rows.is_empty() {
-        return None;
-    }
+    let rows = each_within(points, |point| &point.flows, |flow| &flow.samples)?;
     let mut table = keyed(&rows, variables);
     let all = || rows.iter().map(|(_, row)| row);
     table.text("flow", all().map(|(flow, _)| flow.name.clone()));
     table.number("at_s", all().map(|(_, sample)| Some(sample.at_s)));
     table.whole("cwnd_bytes", all().map(|(_, sample)| sample.cwnd_bytes));
+    let ssthresh = all().map(|(_, sample)| sample.ssthresh_bytes.map(|bytes| bytes as f64));
+    table.number("ssthresh_bytes", ssthresh);
+    let state = |sample: &FlowSample| sample.state.map_or("", CongestionState::name).to_owned();
+    table.text("state", all().map(|(_, sample)| state(sample)));
     table.whole("pacing_bps", all().map(|(_, sample)| sample.pacing_bps));
     table.whole("srtt_us", all().map(|(_, sample)| sample.srtt_us));
     let throughput = all().map(|(_, sample)| Some(sample.throughput_bps));
@@ -197,18 +168,7 @@ fn flow_samples(points: &[PointResult], variables: &[&str]) -> Option<Table> {
 }
 
 fn edge_samples(points: &[PointResult], variables: &[&str]) -> Option<Table> {
-    let rows: Rows<'_, _> = points
-        .iter()
-        .flat_map(|point| {
-            point.edges.iter().flat_map(move |edge| {
-                let samples = edge.samples.iter();
-                samples.map(move |sample| (point, (edge, sample)))
-            })
-        })
-        .collect();
-    if rows.is_empty() {
-        return None;
-    }
+    let rows = each_within(points, |point| &point.edges, |edge| &edge.samples)?;
     let mut table = keyed(&rows, variables);
     let all = || rows.iter().map(|(_, row)| row);
     table.text("edge", all().map(|(edge, _)| edge.name.clone()));
@@ -230,4 +190,19 @@ fn each<'a, T>(
         .iter()
         .flat_map(|point| of(point).iter().map(move |row| (point, row)))
         .collect()
+}
+
+/// The rows of what is within each group, flow or edge of each point; `None` when there are none.
+fn each_within<'a, A, B>(
+    points: &'a [PointResult],
+    outer: impl Fn(&'a PointResult) -> &'a Vec<A>,
+    inner: impl Fn(&'a A) -> &'a Vec<B>,
+) -> Option<Rows<'a, (&'a A, &'a B)>> {
+    let mut rows = Vec::new();
+    for point in points {
+        for of in outer(point) {
+            rows.extend(inner(of).iter().map(|row| (point, (of, row))));
+        }
+    }
+    (!rows.is_empty()).then_some(rows)
 }

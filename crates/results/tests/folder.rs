@@ -5,8 +5,8 @@ use std::fs;
 
 use fairwater_results::report::{self, GridLayout};
 use fairwater_results::{
-    EdgeResult, EdgeSample, FlowResult, FlowSample, Folder, FolderError, GroupResult, PointResult,
-    RequestClass, RequestResult, Spread, grid, jain,
+    CongestionState, EdgeResult, EdgeSample, FlowResult, FlowSample, Folder, FolderError,
+    GroupResult, PointResult, RequestClass, RequestResult, Spread, grid, jain,
 };
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
@@ -32,6 +32,8 @@ fn result(point: usize, rate: &str, seed: u64, fct_us: f64) -> PointResult {
         samples: vec![FlowSample {
             at_s: 0.5,
             cwnd_bytes: 14_480,
+            ssthresh_bytes: (name == "one").then_some(28_960),
+            state: Some(CongestionState::Recovery),
             pacing_bps: 0,
             srtt_us: 20_500,
             throughput_bps: 1e6,
@@ -181,6 +183,19 @@ fn tables_have_a_row_for_each_and_columns_for_variables() {
     folder.finish(&points, &["rate"]).expect("written again");
     let again = fs::read(folder.file("edges.parquet")).expect("bytes");
     assert_eq!(before, again);
+}
+
+#[test]
+fn the_page_of_a_run_shows_thresholds_and_states() {
+    let alone = result(0, "10mbit", 1, 100.0);
+    let page = report::points("run", &[alone], &[], &GridLayout::default());
+    for shown in [
+        "\"label\":\"one, ssthresh\"",
+        "which is not known of two",
+        "\"title\":\"State\"",
+    ] {
+        assert!(page.contains(shown), "{shown} is not in the page");
+    }
 }
 
 #[test]

@@ -108,6 +108,25 @@ fn shows_the_table_the_series_and_what_was_disturbed() {
 }
 
 #[test]
+fn shows_slow_start_thresholds_and_says_whose_are_unknown() {
+    let with = report::comparison(&simulated("native:cubic"));
+    assert!(with.contains("native:cubic, ssthresh") && with.contains("\"title\":\"State\""));
+    let mut results = simulated("native:cubic");
+    let mut other = results.runs[0].clone();
+    other.name = "copa".to_owned();
+    for sample in &mut other.series.tcp {
+        sample.ssthresh_packets = None;
+    }
+    results.runs.push(other);
+    let one_of_two = report::comparison(&results);
+    assert!(one_of_two.contains("which is not known of copa"));
+    assert!(!one_of_two.contains("copa, ssthresh"));
+    results.runs.remove(0);
+    let none = report::comparison(&results);
+    assert!(none.contains("no slow-start threshold is known") && !none.contains(", ssthresh"));
+}
+
+#[test]
 fn a_simulation_says_so_and_claims_nothing_of_a_machine() {
     let page = report::comparison(&simulated("cubic"));
     for shown in [

@@ -67,6 +67,15 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
+    pub(crate) const NONE: Totals = Totals {
+        delivered_bytes: 0,
+        sent_bytes: 0,
+        segments: 0,
+        retransmissions: 0,
+        timeouts: 0,
+        marked: 0,
+    };
+
     pub(crate) fn add(&mut self, other: &Self) {
         self.delivered_bytes += other.delivered_bytes;
         self.sent_bytes += other.sent_bytes;
@@ -84,6 +93,17 @@ impl Connection {
         match (self.sender.next_timer(), self.receiver.next_timer()) {
             (Some(sender), Some(receiver)) => Some(sender.min(receiver)),
             (sender, receiver) => sender.or(receiver),
+        }
+    }
+
+    /// The slow-start threshold, bytes, if there is one; a program of the plane keeps its own.
+    pub(crate) fn ssthresh(&self) -> Option<u64> {
+        match &self.controller {
+            ConnectionController::Native(controller) => {
+                let segments = controller.ssthresh()?;
+                Some(segments.saturating_mul(self.sender.mss()))
+            }
+            ConnectionController::Opening | ConnectionController::Plane { .. } => None,
         }
     }
 

@@ -11,7 +11,7 @@ use crate::measure::Distribution;
 use crate::packet::spread;
 use crate::plane_link::Host;
 use crate::routes::{FlowPaths, Hop, Load, Routes, ideal, ideal_of_all};
-use crate::tcp::HEADERS;
+use crate::tcp::{HEADERS, State};
 use crate::traffic::Source;
 use crate::{
     Balancing, Ecn, Experiment, Fallback, FlowConfig, FlowOutcome, FlowSnapshot, Path, Request,
@@ -231,6 +231,8 @@ impl Measured {
         self.samples.push(Sample {
             at,
             cwnd: open.cwnd,
+            ssthresh: open.ssthresh.filter(|_| open.state.is_some()),
+            state: open.state,
             rate: open.rate,
             srtt_us: open.srtt_us,
             in_flight: open.in_flight,
@@ -279,20 +281,38 @@ impl Measured {
 }
 
 /// The state of all open connections of a flow, taken together.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Open {
     pub(crate) totals: Totals,
     cwnd: u64,
+    /// The sum, as of cwnd; `None` when a connection has no threshold.
+    ssthresh: Option<u64>,
+    /// The worst; `None` of no connection.
+    state: Option<State>,
     rate: u64,
     srtt_us: u64,
     in_flight: u64,
 }
 
 impl Open {
+    /// Of no connection.
+    pub(crate) const NONE: Open = Open {
+        totals: Totals::NONE,
+        cwnd: 0,
+        ssthresh: Some(0),
+        state: None,
+        rate: 0,
+        srtt_us: 0,
+        in_flight: 0,
+    };
+
     pub(crate) fn add(&mut self, connection: &Connection) {
         let controls = connection.sender.controls();
         self.totals.add(&connection.totals());
         self.cwnd = self.cwnd.saturating_add(controls.cwnd);
+        let all = self.ssthresh.zip(connection.ssthresh());
+        self.ssthresh = all.map(|(sum, one)| sum.saturating_add(one));
+        self.state = self.state.max(Some(connection.sender.state()));
         self.rate = self.rate.saturating_add(controls.rate);
         self.srtt_us = self.srtt_us.max(connection.sender.srtt_us());
         self.in_flight = self.in_flight.saturating_add(connection.sender.in_flight());

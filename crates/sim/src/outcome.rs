@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use fairwater_net::Time;
 
+use crate::tcp::State;
+
 /// Everything measured. Equal configurations give equal outcomes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
@@ -95,6 +97,11 @@ pub struct Sample {
     pub at: Time,
     /// cwnd, bytes.
     pub cwnd: u64,
+    /// Slow-start threshold, bytes; `None` while a sender has none, and under the plane, whose
+    /// programs keep their own.
+    pub ssthresh: Option<u64>,
+    /// Congestion state: the worst among the flow's open connections; `None` when none is open.
+    pub state: Option<State>,
     /// Pacing rate, bytes/s; 0 is none.
     pub rate: u64,
     /// Smoothed RTT, µs; 0 before the first sample.

@@ -6,5 +6,5 @@ mod simulated;
 
 pub use real::{check_real, run_real};
 pub use schedule::schedule;
-pub(crate) use simulated::fallback;
 pub use simulated::simulated;
+pub(crate) use simulated::{congestion_state, fallback};

@@ -126,6 +126,8 @@ fn flow(run: &RunResult, group: usize, sampled: bool, begin_s: f64, measured_s: 
     let samples = within().map(|sample| FlowSample {
         at_s: sample.at.as_secs_f64(),
         cwnd_bytes: sample.cwnd_bytes(),
+        ssthresh_bytes: sample.ssthresh_bytes(),
+        state: sample.state,
         pacing_bps: sample.pacing_bps.unwrap_or(0),
         srtt_us: sample.srtt_us.into(),
         throughput_bps: passed(sample.at.as_secs_f64()),

@@ -5,10 +5,11 @@ use std::time::Duration;
 use fairwater_experiment::{Backend, Controller, Experiment};
 use fairwater_net::Time;
 use fairwater_results::{
-    EdgeResult, EdgeSample, Fallback, FallbackCause, FlowResult, FlowSample, GroupResult,
-    PointResult, RequestResult, Spread, classes, jain,
+    CongestionState, EdgeResult, EdgeSample, Fallback, FallbackCause, FlowResult, FlowSample,
+    GroupResult, PointResult, RequestResult, Spread, classes, jain,
 };
 use fairwater_scenario::Point;
+use fairwater_sim::tcp::State;
 use fairwater_sim::{EdgeOutcome, FlowOutcome, Outcome, Quantiles, Request};
 
 /// The result of a point that was simulated.
@@ -102,6 +103,17 @@ pub(crate) fn fallback(fallback: fairwater_sim::Fallback) -> Fallback {
     }
 }
 
+/// A simulated sender's state.
+pub(crate) fn congestion_state(state: State) -> CongestionState {
+    match state {
+        State::Open => CongestionState::Open,
+        State::Disorder => CongestionState::Disorder,
+        State::Cwr => CongestionState::Cwr,
+        State::Recovery => CongestionState::Recovery,
+        State::Loss => CongestionState::Loss,
+    }
+}
+
 /// Bits per second of bytes in a time; 0 in none.
 fn bps(bytes: u64, time: Duration) -> f64 {
     if time.is_zero() {
@@ -129,6 +141,8 @@ fn flow(outcome: &FlowOutcome, measured: Duration, interval: Duration) -> FlowRe
             .map(|sample| FlowSample {
                 at_s: sample.at.as_secs_f64(),
                 cwnd_bytes: sample.cwnd,
+                ssthresh_bytes: sample.ssthresh,
+                state: sample.state.map(congestion_state),
                 pacing_bps: sample.rate.saturating_mul(8),
                 srtt_us: sample.srtt_us,
                 throughput_bps: bps(sample.delivered_bytes, interval),

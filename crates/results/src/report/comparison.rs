@@ -5,6 +5,7 @@ use std::fmt::Write;
 use fairwater_net::Time;
 
 use super::page::{COLOURS, Data, Head, Line, Page, Plot, X, escaped, rounded, warning};
+use super::sender::{state_plot, window_plot};
 use crate::{LinkInterval, Results, RoundResults, RunResult, RunSummary, SocketSample, Summary};
 use fairwater_experiment::Backend;
 
@@ -231,16 +232,8 @@ fn data(results: &Results) -> Data {
         lines(results, |run| link_line(run, step_s, value))
     };
 
-    let mut windows = tcp(|sample| Some(sample.cwnd_bytes() as f64 / 1e3));
-    let thresholds = tcp(|sample| {
-        let packets = sample.ssthresh_packets?;
-        Some(f64::from(packets) * f64::from(sample.mss_bytes) / 1e3)
-    });
-    windows.extend(measured(thresholds).map(|mut line| {
-        line.label.push_str(", ssthresh");
-        line.dashed = true;
-        line
-    }));
+    let windows = tcp(|sample| Some(sample.cwnd_bytes() as f64 / 1e3));
+    let thresholds = tcp(|sample| Some(sample.ssthresh_bytes()? as f64 / 1e3));
     let states = tcp(|sample| Some(f64::from(sample.state? as u8)));
     let mut rates = tcp(|sample| Some(sample.delivery_bps as f64 / 1e6));
     let paced = tcp(|sample| sample.pacing_bps.map(|bps| bps as f64 / 1e6));
@@ -257,13 +250,7 @@ fn data(results: &Results) -> Data {
         x: X::time(results.duration_s, POINTS),
         columns: 1,
         plots: vec![
-            Plot {
-                title: "Congestion window".into(),
-                note: "of the sender; dashed, the slow-start threshold once there is one".into(),
-                unit: "kB".into(),
-                lines: windows,
-                x: None,
-            },
+            window_plot(windows, thresholds),
             Plot {
                 title: "Throughput".into(),
                 note: "of IP packets that left the bottleneck".into(),
@@ -305,23 +292,8 @@ fn data(results: &Results) -> Data {
             },
         ],
     };
-    let states: Vec<Line> = measured(states).collect();
-    if !states.is_empty() {
-        data.plots.push(Plot {
-            title: "State".into(),
-            note: "of congestion control: 0 open, 1 disorder, 2 CWR, 3 recovery, 4 loss".into(),
-            unit: "".into(),
-            lines: states,
-            x: None,
-        });
-    }
+    data.plots.extend(state_plot(states));
     data
-}
-
-/// The lines that have any value.
-fn measured(lines: Vec<Line>) -> impl Iterator<Item = Line> {
-    let has_values = |line: &Line| line.values.iter().any(Option::is_some);
-    lines.into_iter().filter(has_values)
 }
 
 fn lines(results: &Results, values: impl Fn(&RunResult) -> Vec<Option<f64>>) -> Vec<Line> {

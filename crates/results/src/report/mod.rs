@@ -5,6 +5,7 @@ mod grid;
 mod layout;
 mod page;
 mod run;
+mod sender;
 
 pub use comparison::{comparison, rounds};
 pub use layout::GridLayout;

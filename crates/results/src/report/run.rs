@@ -5,6 +5,7 @@ use std::fmt::Write;
 use super::grid;
 use super::layout::GridLayout;
 use super::page::{COLOURS, Data, Head, Line, Page, Plot, X, escaped, rounded, warning};
+use super::sender::{state_plot, window_plot};
 use crate::{EdgeSample, FlowSample, GroupResult, PointResult};
 
 /// Lines of a plot at most: as many as there are colours.
@@ -257,14 +258,11 @@ fn in_time(point: &PointResult) -> Data {
         };
         used.take(LINES).enumerate().map(line).collect()
     };
+    let windows = of_flows(|sample| Some(sample.cwnd_bytes as f64 / 1e3));
+    let thresholds = of_flows(|sample| Some(sample.ssthresh_bytes? as f64 / 1e3));
+    let states = of_flows(|sample| Some(f64::from(sample.state? as u8)));
     let mut plots = vec![
-        Plot {
-            title: "Congestion window".into(),
-            note: "of each sender".into(),
-            unit: "kB".into(),
-            lines: of_flows(|sample| Some(sample.cwnd_bytes as f64 / 1e3)),
-            x: None,
-        },
+        window_plot(windows, thresholds),
         Plot {
             title: "Throughput".into(),
             note: "of each flow".into(),
@@ -294,6 +292,7 @@ fn in_time(point: &PointResult) -> Data {
             x: None,
         },
     ];
+    plots.extend(state_plot(states));
     plots.extend(completions(point));
     Data {
         x: X::time(end_s, POINTS),

@@ -43,6 +43,11 @@ impl Cubic {
         }
     }
 
+    /// Segments.
+    pub(super) fn ssthresh(&self) -> Option<u64> {
+        self.reduction.finite_ssthresh()
+    }
+
     /// cwnd, segments.
     pub(super) fn on_invocation(&mut self, invocation: &Invocation) -> u64 {
         let now = invocation.now_ns;

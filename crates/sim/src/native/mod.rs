@@ -43,4 +43,14 @@ impl NativeController {
         };
         Controls { cwnd, rate: 0 }
     }
+
+    /// The slow-start threshold, segments, once a loss, a mark or HyStart has set one.
+    #[must_use]
+    pub fn ssthresh(&self) -> Option<u64> {
+        match &self.0 {
+            Kind::Reno(reno) => reno.ssthresh(),
+            Kind::Cubic(cubic) => cubic.ssthresh(),
+            Kind::Constant(_) => None,
+        }
+    }
 }

@@ -47,6 +47,11 @@ impl Reduction {
         }
     }
 
+    /// ssthresh, once there is one.
+    pub(super) fn finite_ssthresh(&self) -> Option<u64> {
+        (self.ssthresh != INFINITE).then_some(self.ssthresh)
+    }
+
     /// cwnd before the last reduction.
     pub(super) fn prior_cwnd(&self) -> u64 {
         self.prior_cwnd

@@ -17,6 +17,11 @@ impl Reno {
         }
     }
 
+    /// Segments.
+    pub(super) fn ssthresh(&self) -> Option<u64> {
+        self.reduction.finite_ssthresh()
+    }
+
     /// cwnd, segments.
     pub(super) fn on_invocation(&mut self, invocation: &Invocation) -> u64 {
         // RFC 5681 §3.1 (eq. 4), of cwnd rather than FlightSize, as Linux has it.

@@ -17,7 +17,7 @@ impl<C: Deref<Target = Experiment>, O: Observer> Simulation<C, O> {
 
     /// By flow: its open connections.
     fn open_connections(&self) -> Vec<Open> {
-        let mut open = vec![Open::default(); self.flows.len()];
+        let mut open = vec![Open::NONE; self.flows.len()];
         for connection in self.connections.iter() {
             open[connection.flow as usize].add(connection);
         }

@@ -116,7 +116,7 @@ impl<C: Deref<Target = Experiment>, O: Observer> Simulation<C, O> {
     #[must_use]
     pub fn flow(&self, index: usize) -> Option<FlowSnapshot> {
         let flow = self.flows.get(index)?;
-        let mut open = Open::default();
+        let mut open = Open::NONE;
         let of_it = |connection: &&crate::connection::Connection| connection.flow as usize == index;
         for connection in self.connections.iter().filter(of_it) {
             open.add(connection);

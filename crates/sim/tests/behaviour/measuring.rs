@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use fairwater_net::Time;
 use fairwater_sim::Native;
+use fairwater_sim::tcp::State;
 
 use crate::support::{BOTTLENECK, Dumbbell, outcome};
 
@@ -49,6 +50,51 @@ fn samples_add_up_to_summaries() {
         "{q:?}"
     );
     assert!((q.min..=q.p99).contains(&q.mean));
+}
+
+#[test]
+fn samples_show_the_threshold_and_the_state_of_senders() {
+    let network = Dumbbell::new(10, 30, 4.0)
+        .native(Native::Reno)
+        .native(Native::Constant(20_000))
+        .plane("reno");
+    let mut config = network.config(1);
+    config.measure.interval = Some(Duration::from_millis(10));
+    let outcome = outcome(&config);
+    let [reno, constant, plane] = &outcome.flows[..] else {
+        panic!("three flows");
+    };
+    // No threshold before the first loss; from then on the window is never below 2 segments.
+    let first = reno.samples.iter().position(|s| s.retransmissions > 0);
+    let first = first.expect("slow start overflows the buffer");
+    assert!(
+        first > 1
+            && reno.samples[..first - 1]
+                .iter()
+                .all(|s| s.ssthresh.is_none())
+    );
+    let later = &reno.samples[first..];
+    assert!(
+        later
+            .iter()
+            .all(|s| s.ssthresh.is_some_and(|bytes| bytes >= 2 * 1448))
+    );
+    let in_state = |state| {
+        reno.samples
+            .iter()
+            .filter(|s| s.state == Some(state))
+            .count()
+    };
+    assert!(in_state(State::Open) > in_state(State::Recovery));
+    assert!(in_state(State::Recovery) > 0);
+    for flow in [constant, plane] {
+        assert!(flow.samples.iter().all(|s| s.ssthresh.is_none()));
+        assert!(
+            flow.samples
+                .iter()
+                .any(|s| s.state == Some(State::Recovery))
+        );
+    }
 }
 
 #[test]

@@ -351,6 +351,12 @@ impl Sender {
         self.scoreboard.recount(self.sack) * self.mss
     }
 
+    /// Bytes of data a segment, at most.
+    #[must_use]
+    pub fn mss(&self) -> u64 {
+        self.mss
+    }
+
     /// The congestion state.
     #[must_use]
     pub fn state(&self) -> State {
