@@ -7,6 +7,7 @@ mod ack_cost;
 mod agent_cpu;
 mod bulk;
 mod datapath;
+mod fallback;
 mod fidelity;
 mod hosted;
 mod loopback;
@@ -32,6 +33,8 @@ enum Benchmark {
     AgentCpu(agent_cpu::Arguments),
     /// ns per ACK of the datapath library, against libccp; needs no root.
     Datapath(datapath::Arguments),
+    /// Throughput under the fallback after the plane was killed, against the kernel's Cubic.
+    Fallback(fallback::Arguments),
     /// Throughput and queueing delay on an emulated path, against the kernel's own.
     Fidelity(fidelity::Arguments),
     /// Throughput over loopback as a ratio to the same algorithm in the kernel.
@@ -51,6 +54,7 @@ fn main() -> anyhow::Result<()> {
         Benchmark::AckCost(arguments) => ack_cost::run(&arguments),
         Benchmark::AgentCpu(arguments) => agent_cpu::run(&arguments),
         Benchmark::Datapath(arguments) => datapath::run(&arguments),
+        Benchmark::Fallback(arguments) => fallback::run(&arguments),
         Benchmark::Fidelity(arguments) => fidelity::run(&arguments),
         Benchmark::Loopback(arguments) => loopback::run(&arguments),
         Benchmark::PlaneCpu(arguments) => plane::cpu(&arguments),

@@ -72,7 +72,7 @@ impl AttachedPlane {
         let panicked = self.end();
         let mut notices = self.notices();
         if panicked {
-            notices.push("the plane panicked; its flows went on under Reno".to_owned());
+            notices.push("the plane panicked; its flows went on under the fallback".to_owned());
         }
         notices
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Linux TCP as a datapath. A socket's frame is filled with the signals of each ACK and the
- * flow's program is tail-called; when there is none, or the plane is silent, Reno goes on. */
-#include "flow.h"
+ * flow's program is tail-called; when there is none, or the plane is silent, the fallback goes on. */
+#include "fallback.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -80,11 +80,6 @@ static __always_inline struct frame *frame_of(struct sock *sk, struct socket_pri
 	return is_initialised(sk, ca) ? bpf_map_lookup_elem(&fw_frames, &slot) : NULL;
 }
 
-static __always_inline u32 packets_in_flight(const struct tcp_sock *tp)
-{
-	return tp->packets_out - (tp->sacked_out + tp->lost_out) + tp->retrans_out;
-}
-
 static __always_inline void send_event(struct frame *f, u32 kind)
 {
 	f->report.kind = kind;
@@ -121,20 +116,6 @@ static __always_inline void observe(struct sock *sk, struct tcp_sock *tp, struct
 	f->bytes_acked = tp->bytes_acked;
 	if (!f->rate)
 		pace_by_window(sk, tp);
-}
-
-/* Reno (RFC 5681 §3.1-3.2) with the kernel's own growth. `cong_control` bypasses the kernel's
- * cwnd reduction, so recovery holds cwnd at the ssthresh that the kernel took from ssthresh(). */
-static __always_inline void reno(struct sock *sk, struct tcp_sock *tp, u32 ack, u32 acked)
-{
-	u8 state = inet_csk(sk)->icsk_ca_state;
-
-	if (state == TCP_CA_CWR || state == TCP_CA_Recovery) {
-		if (tp->snd_cwnd > tp->snd_ssthresh)
-			tp->snd_cwnd = max(tp->snd_ssthresh, 1u);
-	} else if (acked) {
-		tcp_reno_cong_avoid(sk, ack, acked);
-	}
 }
 
 static __always_inline bool plane_is_silent(u64 now)
@@ -243,10 +224,12 @@ static __always_inline void read_ack(struct frame *f, struct socket_private *ca,
 }
 
 /* Whether the flow's program may run now: not after a fault, nor while the plane is silent. */
-static __always_inline bool may_run(struct frame *f, u64 now)
+static __always_inline bool may_run(struct sock *sk, struct tcp_sock *tp, struct frame *f, u64 now)
 {
 	if (f->fault) {
 		if (f->state != FLOW_FAULTED) {
+			if (f->state == FLOW_RUNNING)
+				enter_fallback(sk, tp, f);
 			f->state = FLOW_FAULTED;
 			f->report.count = f->fault;
 			send_event(f, EVENT_FAULT);
@@ -256,9 +239,10 @@ static __always_inline bool may_run(struct frame *f, u64 now)
 	return !plane_is_silent(now);
 }
 
-static __always_inline void note_fallback(struct frame *f)
+static __always_inline void note_fallback(struct sock *sk, struct tcp_sock *tp, struct frame *f)
 {
 	if (f->state == FLOW_RUNNING) {
+		enter_fallback(sk, tp, f);
 		f->state = FLOW_FALLBACK;
 		f->fallbacks++;
 		__sync_fetch_and_add(&plane.fallbacks, 1);
@@ -275,7 +259,8 @@ void BPF_PROG(fw_cong_control, struct sock *sk, u32 ack, int flag, const struct 
 	u64 now = tp->tcp_mstamp;
 
 	if (!f) {
-		reno(sk, tp, ack, rs->acked_sacked);
+		if (is_initialised(sk, ca))
+			fallback_ack(sk, tp, ca, ack, flag, rs);
 		pace_by_window(sk, tp);
 		return;
 	}
@@ -285,7 +270,7 @@ void BPF_PROG(fw_cong_control, struct sock *sk, u32 ack, int flag, const struct 
 	read_flow(f, ca, tp, mss, now);
 	read_ack(f, ca, tp, rs, mss);
 	observe(sk, tp, f, now);
-	if (may_run(f, now)) {
+	if (may_run(sk, tp, f, now)) {
 		u32 was = f->state;
 
 		accept_stage(f);
@@ -294,8 +279,8 @@ void BPF_PROG(fw_cong_control, struct sock *sk, u32 ack, int flag, const struct 
 		run_program(ctx, &fw_on_ack, f->program);
 		f->state = was; /* no such program */
 	}
-	note_fallback(f);
-	reno(sk, tp, ack, rs->acked_sacked);
+	note_fallback(sk, tp, f);
+	fallback_ack(sk, tp, ca, ack, flag, rs);
 }
 
 /* No ACK arrives at a retransmission timeout, so the program runs from here (CCP §5.1). The
@@ -308,10 +293,12 @@ void BPF_PROG(fw_set_state, struct sock *sk, u8 new_state)
 	struct frame *f;
 	u64 now = tp->tcp_mstamp;
 
-	if (new_state != TCP_CA_Loss)
+	if (!is_initialised(sk, ca))
 		return;
 	f = frame_of(sk, ca);
-	if (!f || !may_run(f, now))
+	if (!f || f->state != FLOW_RUNNING)
+		fallback_set_state(sk, tp, new_state);
+	if (!f || new_state != TCP_CA_Loss || !may_run(sk, tp, f, now))
 		return;
 	read_controls(f, tp, tp->mss_cache);
 	read_flow(f, ca, tp, tp->mss_cache, now);
@@ -352,8 +339,46 @@ static __always_inline void echo_mark(struct sock *sk, struct tcp_sock *tp, stru
 	set_echo(tp, marked);
 }
 
-/* A flow that was idle gets what the plane staged meanwhile, and restarts from a window that
- * its path can be trusted to bear (RFC 5681 §4.1, halved per RTO as RFC 2861 §3). */
+/* What the plane staged for an idle flow, which no ACK applies. */
+static __always_inline void apply_staged_controls(struct sock *sk, struct tcp_sock *tp, struct frame *f)
+{
+	u32 mss = tp->mss_cache;
+
+	if (f->stage_sequence == f->applied || (f->stage_sequence & 1) ||
+	    f->stage.generation != f->report.generation)
+		return;
+	if ((f->stage.set & SET_CWND) && mss) {
+		u64 packets = f->stage.cwnd / mss;
+
+		tp->snd_cwnd = min(max(packets, 1ull), (u64)tp->snd_cwnd_clamp);
+	}
+	if ((f->stage.set & SET_RATE) && f->stage.rate)
+		sk->sk_pacing_rate = min(f->stage.rate, sk->sk_max_pacing_rate);
+}
+
+/* A flow restarts from a window that its path can be trusted to bear (RFC 5681 §4.1, halved per
+ * RTO as RFC 2861 §3, where the threshold remembers the window). The kernel leaves this too to a
+ * congestion control that has `cong_control`. */
+static __always_inline void restart_after_idle(struct sock *sk, struct tcp_sock *tp)
+{
+	s32 idle = (u32)bpf_jiffies64() - tp->lsndtime;
+	s32 rto = inet_csk(sk)->icsk_rto;
+	u32 cwnd = tp->snd_cwnd;
+
+	for (int i = 0; i < 32; i++) {
+		idle -= rto;
+		if (idle <= 0 || cwnd <= TCP_INIT_CWND)
+			break;
+		cwnd >>= 1;
+	}
+	if (cwnd < tp->snd_cwnd) {
+		u32 remembered = (tp->snd_cwnd >> 1) + (tp->snd_cwnd >> 2);
+
+		tp->snd_ssthresh = max(tp->snd_ssthresh, remembered);
+		tp->snd_cwnd = max(cwnd, min((u32)TCP_INIT_CWND, tp->snd_cwnd));
+	}
+}
+
 SEC("struct_ops")
 void BPF_PROG(fw_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 {
@@ -361,42 +386,23 @@ void BPF_PROG(fw_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 	struct socket_private *ca = priv_of(sk);
 	struct frame *f;
 
+	if (!is_initialised(sk, ca))
+		return;
 	if (needs_ecn && (event == CA_EVENT_ECN_IS_CE || event == CA_EVENT_ECN_NO_CE)) {
-		if (is_initialised(sk, ca))
-			echo_mark(sk, tp, ca, event == CA_EVENT_ECN_IS_CE);
+		echo_mark(sk, tp, ca, event == CA_EVENT_ECN_IS_CE);
 		return;
 	}
 	if (event != CA_EVENT_TX_START)
 		return;
 	f = frame_of(sk, ca);
-	if (!f)
-		return;
-	if (f->state == FLOW_RUNNING && f->stage_sequence != f->applied &&
-	    !(f->stage_sequence & 1) && f->stage.generation == f->report.generation) {
-		u32 mss = tp->mss_cache;
+	bool runs = f && f->state == FLOW_RUNNING;
 
-		if ((f->stage.set & SET_CWND) && mss) {
-			u64 packets = f->stage.cwnd / mss;
-
-			tp->snd_cwnd = min(max(packets, 1ull), (u64)tp->snd_cwnd_clamp);
-		}
-		if ((f->stage.set & SET_RATE) && f->stage.rate)
-			sk->sk_pacing_rate = min(f->stage.rate, sk->sk_max_pacing_rate);
-	}
-	if (idle_restart) {
-		s32 idle = (u32)bpf_jiffies64() - tp->lsndtime;
-		s32 rto = inet_csk(sk)->icsk_rto;
-		u32 cwnd = tp->snd_cwnd;
-
-		for (int i = 0; i < 32; i++) {
-			idle -= rto;
-			if (idle <= 0 || cwnd <= TCP_INIT_CWND)
-				break;
-			cwnd >>= 1;
-		}
-		if (cwnd < tp->snd_cwnd)
-			tp->snd_cwnd = max(cwnd, min((u32)TCP_INIT_CWND, tp->snd_cwnd));
-	}
+	if (runs)
+		apply_staged_controls(sk, tp, f);
+	else
+		fallback_tx_start(sk);
+	if (idle_restart || !runs)
+		restart_after_idle(sk, tp);
 }
 
 SEC("struct_ops")
@@ -417,6 +423,7 @@ void BPF_PROG(fw_init, struct sock *sk)
 	ca->slot = NO_SLOT;
 	ca->rcv_nxt = tp->rcv_nxt;
 	ca->echo = 0;
+	fallback_init(sk);
 	if (bpf_map_pop_elem(&fw_free, &slot)) {
 		if (READ_ONCE(plane.next_slot) >= plane.max_flows ||
 		    (slot = __sync_fetch_and_add(&plane.next_slot, 1)) >= plane.max_flows) {
@@ -491,12 +498,17 @@ void BPF_PROG(fw_release, struct sock *sk)
 	bpf_map_push_elem(&fw_free, &slot, 0);
 }
 
-/* Called by the kernel as it enters recovery, loss or CWR. The plane decides cwnd; this value
+/* Called by the kernel as it enters recovery, loss or CWR. The program decides cwnd; this value
  * serves the fallback and TSO sizing. */
 SEC("struct_ops")
 u32 BPF_PROG(fw_ssthresh, struct sock *sk)
 {
-	return max(tcp_sk(sk)->snd_cwnd >> 1, 2u);
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct socket_private *ca = priv_of(sk);
+
+	if (!is_initialised(sk, ca))
+		return max(tp->snd_cwnd >> 1, 2u);
+	return fallback_ssthresh(sk, tp, ca);
 }
 
 /* A reduction that proves spurious is taken back (RFC 9438 §4.9); the program sees its Cwnd

@@ -11,10 +11,10 @@ enum event_kind { EVENT_CREATED = 1, EVENT_REPORT = 2, EVENT_CLOSED = 3, EVENT_F
 
 enum flow_state {
 	FLOW_FREE = 0,
-	FLOW_STARTING = 1, /* in-kernel Reno until the plane has chosen a program */
+	FLOW_STARTING = 1, /* under the fallback until the plane has chosen a program */
 	FLOW_RUNNING = 2,
-	FLOW_FALLBACK = 3, /* in-kernel Reno: the plane is gone or silent */
-	FLOW_FAULTED = 4,  /* in-kernel Reno for good: its program or algorithm failed */
+	FLOW_FALLBACK = 3, /* under the fallback: the plane is gone or silent */
+	FLOW_FAULTED = 4,  /* under the fallback for good: its program or algorithm failed */
 };
 
 /* In the order of fairwater_lang::Signal. */
@@ -50,15 +50,15 @@ struct name {
 /* The plane's description of itself, in a map that any root process can find and read. */
 struct plane {
 	u64 heartbeat_us;    /* CLOCK_MONOTONIC, written by the plane each time it has handled events */
-	u64 silent_after_us; /* a heartbeat older than this puts flows under Reno */
+	u64 silent_after_us; /* a heartbeat older than this puts flows under the fallback */
 	u64 woken_us;        /* when a report last woke the plane, for Wakeup::Every */
 	u32 pid;
 	u32 frame_size; /* bytes from one frame to the next */
 	u32 max_flows;
 	u32 next_slot; /* slots from here on were never given out */
-	u32 no_slot;   /* flows that found no free slot and stay under Reno */
+	u32 no_slot;   /* flows that found no free slot and stay under the fallback */
 	u32 lost_events; /* created, closed and fault events that the ring had no room for */
-	u32 fallbacks; /* times that a flow fell back to Reno */
+	u32 fallbacks; /* times that a flow went under the fallback */
 	u32 frames_id; /* id of the map of this plane's frames */
 	char name[TCP_CA_NAME_MAX];
 	char programs[MAX_PROGRAMS][32]; /* names, by program index */
@@ -124,9 +124,14 @@ struct frame {
 	struct event report; /* report header; the variables follow */
 };
 
-/* In icsk_ca_priv: the socket's slot, its counters at the last ACK, and the ECN echo that it sends
- * as a receiver. */
+/* Bytes that the kernel's Cubic has for its state: `struct bictcp` of Linux 6.18. */
+#define CUBIC_BYTES 60
+
+/* In icsk_ca_priv: Cubic's state, which begins there, the socket's slot, its counters at the last
+ * ACK, and the ECN echo that it sends as a receiver. */
 struct socket_private {
+	u8 cubic[CUBIC_BYTES];
+	u32 delivered_before; /* packets delivered as the last reduction began */
 	u64 owner; /* address of the socket that `init` filled this for */
 	u32 slot;
 	u32 lost;

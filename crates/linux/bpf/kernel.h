@@ -24,12 +24,19 @@ typedef _Bool bool;
 #define TCP_CONGESTION 13
 #define TCP_CA_NAME_MAX 16
 #define TCP_INIT_CWND 10 /* RFC 6928 */
+#define TCP_INFINITE_SSTHRESH 0x7fffffff
 #define TCP_LISTEN 10
 #define TCP_CLOSE 7
 #define TCP_ECN_OK (1 | 16) /* negotiated: by RFC 3168, or by accurate ECN */
 #define TCP_ECN_DEMAND_CWR 4 /* ACKs carry ECE */
 #define ICSK_ACK_TIMER 2
 #define ICSK_ACK_NOW 16
+/* What an ACK did, in the `flag` of cong_control(). */
+#define FLAG_DATA_ACKED 0x04
+#define FLAG_SYN_ACKED 0x10
+#define FLAG_DATA_SACKED 0x20
+#define FLAG_SND_UNA_ADVANCED 0x400
+#define FLAG_FORWARD_PROGRESS (FLAG_DATA_ACKED | FLAG_SYN_ACKED | FLAG_DATA_SACKED)
 
 enum cong_flags { TCP_CONG_NON_RESTRICTED = 1, TCP_CONG_NEEDS_ECN = 2 };
 enum tcp_ca_event { CA_EVENT_TX_START, CA_EVENT_ECN_NO_CE = 4, CA_EVENT_ECN_IS_CE = 5 };
@@ -100,6 +107,12 @@ struct tcp_sock {
 	u64 tcp_mstamp;
 	u32 lsndtime;
 	u32 snd_cwnd_clamp;
+	u32 delivered;
+	u32 prior_cwnd; /* cwnd before the last reduction began */
+	u32 prr_out;	/* packets sent since */
+	u32 undo_marker;
+	u32 reordering;
+	u32 max_packets_out; /* most packets in flight in the last window */
 };
 
 struct rate_sample {
@@ -108,8 +121,18 @@ struct rate_sample {
 	u32 snd_interval_us;
 	u32 rcv_interval_us;
 	long rtt_us;
+	int losses;
 	u32 acked_sacked;
 };
+
+struct ack_sample {
+	u32 pkts_acked;
+	s32 rtt_us;
+	u32 in_flight;
+};
+
+/* State of the kernel's Cubic; only its size matters here. */
+struct bictcp {};
 
 struct bpf_iter_meta {
 	struct seq_file *seq;
@@ -136,6 +159,12 @@ struct tcp_congestion_ops {
 
 extern void tcp_reno_cong_avoid(struct sock *sk, u32 ack, u32 acked) __ksym;
 extern u32 tcp_reno_undo_cwnd(struct sock *sk) __ksym;
+extern void cubictcp_init(struct sock *sk) __ksym __weak;
+extern u32 cubictcp_recalc_ssthresh(struct sock *sk) __ksym __weak;
+extern void cubictcp_cong_avoid(struct sock *sk, u32 ack, u32 acked) __ksym __weak;
+extern void cubictcp_state(struct sock *sk, u8 new_state) __ksym __weak;
+extern void cubictcp_cwnd_event(struct sock *sk, enum tcp_ca_event event) __ksym __weak;
+extern void cubictcp_acked(struct sock *sk, const struct ack_sample *sample) __ksym __weak;
 
 #define READ_ONCE(x) (*(const volatile __typeof__(x) *)&(x))
 #define min(a, b) ((a) < (b) ? (a) : (b))

@@ -14,13 +14,13 @@ use crate::shared::Shared;
 /// Who controls a flow now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FlowState {
-    /// In-kernel Reno, until the plane has chosen a program.
+    /// The fallback, until the plane has chosen a program.
     Starting,
     /// Its algorithm's program runs.
     Running,
-    /// In-kernel Reno: the plane is gone or silent.
+    /// The fallback: the plane is gone or silent.
     Fallback,
-    /// In-kernel Reno for good: its program or its algorithm failed.
+    /// The fallback for good: its program or its algorithm failed.
     Faulted,
 }
 

@@ -15,7 +15,7 @@
 //!
 //! A frame is one flow's memory, mapped into the plane: commands are written there and act at
 //! the next ACK, without a system call. A plane that is killed or silent leaves its flows under
-//! in-kernel Reno (RFC 5681) and takes them back when it returns.
+//! the fallback, the kernel's own Cubic, and takes them back when it returns.
 
 mod clock;
 mod compiled;

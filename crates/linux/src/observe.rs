@@ -29,9 +29,9 @@ pub struct PlaneSnapshot {
     pub pid: u32,
     /// Whether that process lives and its heartbeat is fresh.
     pub alive: bool,
-    /// Flows that found no slot and stayed under in-kernel Reno.
+    /// Flows that found no slot and stayed under the fallback.
     pub without_slot: u32,
-    /// Times that a flow went under in-kernel Reno because the plane was silent.
+    /// Times that a flow went under the fallback because the plane was silent.
     pub fallbacks: u32,
     /// Its flows.
     pub flows: Vec<FlowSnapshot>,

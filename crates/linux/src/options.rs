@@ -5,9 +5,9 @@ use std::time::Duration;
 /// Options of a [`Session`](crate::Session).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// How long the plane may be silent before flows go under in-kernel Reno. Default 200 ms.
+    /// How long the plane may be silent before flows go under the fallback. Default 200 ms.
     pub silent_after: Duration,
-    /// The most flows an algorithm may have at once; further ones stay under in-kernel Reno.
+    /// The most flows an algorithm may have at once; further ones stay under the fallback.
     /// Each takes 1 to 2 KiB of kernel memory from the start, for programs of some 50 variables.
     /// Default 16,384.
     pub max_flows: u32,

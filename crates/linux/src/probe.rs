@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::{fs, io};
 
-use libbpf_rs::btf::types::{FuncProto, Ptr, Struct};
+use libbpf_rs::btf::types::{Func, FuncProto, Ptr, Struct};
 use libbpf_rs::btf::{Btf, ReferencesType};
 use libbpf_rs::{MapHandle, MapType, libbpf_sys};
 
@@ -60,6 +60,8 @@ impl Probe {
 
 /// The kernel's description of its own types.
 const VMLINUX_BTF: &str = "/sys/kernel/btf/vmlinux";
+/// The same of Cubic, where it is a module and loaded.
+const CUBIC_MODULE_BTF: &str = "/sys/kernel/btf/tcp_cubic";
 
 /// Examines the kernel and the process in about 30 ms; leaves nothing loaded.
 #[must_use]
@@ -141,6 +143,12 @@ pub fn probe() -> Probe {
                 map(MapType::Queue, 0),
             ),
             feature(
+                "Cubic's kfuncs",
+                "the fallback; without them it is Reno",
+                false,
+                cubic(&btf),
+            ),
+            feature(
                 "TCP iterator",
                 "`attach --move-existing` and taking over sockets after a crash",
                 false,
@@ -218,6 +226,18 @@ fn cong_control_arguments(btf: &Btf<'_>) -> Option<usize> {
     let pointer = btf.type_by_id::<Ptr<'_>>(member.ty)?;
     let pointee = pointer.referenced_type().skip_mods_and_typedefs();
     Some(FuncProto::try_from(pointee).ok()?.iter().count())
+}
+
+/// Whether eBPF may call the kernel's Cubic, built in or a module.
+fn cubic(btf: &libbpf_rs::Result<Btf<'_>>) -> Result<String, String> {
+    let function = "cubictcp_cong_avoid";
+    let built_in = btf
+        .as_ref()
+        .is_ok_and(|b| b.type_by_name::<Func<'_>>(function).is_some());
+    match built_in || Path::new(CUBIC_MODULE_BTF).exists() {
+        true => Ok(function.to_owned()),
+        false => Err("the kernel does not offer its Cubic (CONFIG_TCP_CONG_CUBIC)".to_owned()),
+    }
 }
 
 fn jit() -> Result<String, String> {

@@ -40,7 +40,7 @@ pub(crate) struct Request<'a> {
 const NAME_ATTEMPTS: u32 = 64;
 
 /// A registered congestion control; dropping it unregisters the name. Connections that still
-/// have it go on under in-kernel Reno.
+/// have it go on under the fallback.
 #[derive(Debug)]
 pub(crate) struct Registration {
     name: String,

@@ -25,8 +25,8 @@ const SHORTEST_TURN: Duration = Duration::from_millis(10);
 /// A plane whose algorithms are registered as Linux congestion controls.
 ///
 /// It lives on the thread that made it, which must call [`Session::turn`] (or
-/// [`Session::run_until`]) more often than `Options::silent_after`, or flows go under in-kernel
-/// Reno until it does. Dropping it moves its connections to where they came from, or to the
+/// [`Session::run_until`]) more often than `Options::silent_after`, or flows go under the
+/// fallback until it does. Dropping it moves its connections to where they came from, or to the
 /// machine's default, and unregisters the names.
 #[derive(Debug)]
 pub struct Session {
@@ -127,7 +127,7 @@ impl Session {
         self.live
     }
 
-    /// Flows that found no slot and stay under in-kernel Reno: `Options::max_flows` is too low.
+    /// Flows that found no slot and stay under the fallback: `Options::max_flows` is too low.
     #[must_use]
     pub fn without_slot(&self) -> u64 {
         self.registrations
@@ -143,7 +143,7 @@ impl Session {
         self.lost_reports
     }
 
-    /// Times that a flow went under in-kernel Reno because the plane was silent.
+    /// Times that a flow went under the fallback because the plane was silent.
     #[must_use]
     pub fn fallbacks(&self) -> u64 {
         self.registrations
@@ -228,7 +228,7 @@ impl Session {
     }
 
     /// Gives the connections that have this congestion control back to where they came from, or to
-    /// the machine's default. Connections that cannot be moved go on under the in-kernel Reno of
+    /// the machine's default. Connections that cannot be moved go on under the fallback of
     /// their own congestion control.
     pub fn give_back(&self, name: &str) {
         let planes = observe::found();

@@ -102,7 +102,7 @@ def test_what_raises_is_shown_with_its_traceback(write, tmp_path):
     assert "in the plane: a report of program `raises`" in ended.stderr
     # Told as its own nowhere.
     why = "on_report raised ZeroDivisionError: division by zero"
-    assert f"{path}:Raises: the fallback (Reno) in its place for" in ended.stdout
+    assert f"{path}:Raises: the fallback in its place for" in ended.stdout
     assert why in ended.stdout
     assert why in (tmp_path / "r.html").read_text()
 

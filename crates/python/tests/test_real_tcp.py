@@ -179,7 +179,7 @@ def test_what_raises_gives_its_flow_up_and_the_connection_goes_on(capfd):
     said = capfd.readouterr().err
     assert said.count("Traceback (most recent call last)") == 1
     assert "RuntimeError: on real TCP too" in said
-    assert "goes on under Reno in the kernel" in said
+    assert "goes on under Cubic in the kernel" in said
 
 
 LEFT = """

@@ -118,11 +118,11 @@ impl Fallback {
         }
     }
 
-    /// A sentence for tables and pages: `mine: Reno instead of it for 97.9 % of the time: …`.
+    /// A sentence for tables and pages: `mine: the fallback in its place for 97.9 % of the time: …`.
     #[must_use]
     pub fn sentence(&self, flow: &str) -> String {
         format!(
-            "{flow}: the fallback (Reno) in its place for {:.1} % of the time: {}",
+            "{flow}: the fallback in its place for {:.1} % of the time: {}",
             self.share * 100.0,
             self.reason
         )

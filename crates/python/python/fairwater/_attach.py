@@ -23,8 +23,8 @@ class attach:  # noqa: N801 (it reads as a function)
 
     The algorithm runs in a thread of this process. While it is silent for more than `silent_after`
     seconds, because it blocks, or because the rest of the process keeps the interpreter, its flows
-    go on under Reno in the kernel, and it has them back afterwards; if the process is killed, they
-    stay under Reno. Of more than `max_flows` at once the others are under Reno from the start.
+    go on under Cubic in the kernel, and it has them back afterwards; if the process is killed, they
+    stay under Cubic. Of more than `max_flows` at once the others are under Cubic from the start.
 
     What is still attached when the interpreter ends is detached then.
 
@@ -78,4 +78,4 @@ class attach:  # noqa: N801 (it reads as a function)
     def _tell(self, notices: list[str]) -> None:
         self.notices += notices
         for notice in notices:
-            print(f"{notice}; it goes on under Reno in the kernel.", file=sys.stderr)
+            print(f"{notice}; it goes on under Cubic in the kernel.", file=sys.stderr)

@@ -26,7 +26,7 @@ Examples:
   sudo fairwater attach cubic:report=10ms reno --silent-after 500ms
 
 Ctrl-C or SIGTERM stops it: moved connections are moved back, the default is restored, the names
-are unregistered. After a kill -9, connections go on under Reno in the kernel. The next `fairwater
+are unregistered. After a kill -9, connections go on under Cubic in the kernel. The next `fairwater
 attach` restores the default, and one of the same algorithm takes over connections and listeners.";
 
 /// Put algorithms on this machine's TCP until stopped
@@ -52,13 +52,13 @@ pub(crate) struct Args {
 /// Options of a process that hosts algorithms for this machine's TCP.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Tuning {
-    /// How long this process may be silent before its flows go on under Reno in the kernel
+    /// How long this process may be silent before its flows go on under Cubic in the kernel
     #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = parse_silence)]
     silent_after: Duration,
     /// Period for collecting reports, instead of a wake-up for each report
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     drain: Option<Duration>,
-    /// Most flows of an algorithm at once; further flows run under Reno in the kernel
+    /// Most flows of an algorithm at once; further flows run under Cubic in the kernel
     #[arg(long, value_name = "COUNT", default_value_t = 16_384,
           value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     max_flows: u32,
@@ -103,7 +103,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         eprintln!("{}", migration_sentence(&moved, &first));
     }
     eprintln!(
-        "If this process is silent for {}, their flows go on under Reno in the kernel. Ctrl-C stops.",
+        "If this process is silent for {}, their flows go on under Cubic in the kernel. Ctrl-C stops.",
         duration(args.tuning.silent_after)
     );
     attached.run(&stop);
@@ -246,7 +246,7 @@ impl SessionLoop {
         session.turn(TURN);
         let mut notices = self.notices.poll(session, Instant::now());
         for notice in session.plane_mut().drain_notices() {
-            notices.push(format!("{notice}; it goes on under Reno in the kernel."));
+            notices.push(format!("{notice}; it goes on under Cubic in the kernel."));
         }
         notices
     }

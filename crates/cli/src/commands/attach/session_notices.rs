@@ -53,7 +53,7 @@ fn notices(before: Counts, now: Counts) -> Vec<String> {
     match more(now.without_slot, before.without_slot) {
         0 => {}
         n => notices.push(format!(
-            "No room for {n} more flows: they stay under Reno in the kernel; raise --max-flows."
+            "No room for {n} more flows: they stay under Cubic in the kernel; raise --max-flows."
         )),
     }
     match more(now.lost_reports, before.lost_reports) {
@@ -66,7 +66,7 @@ fn notices(before: Counts, now: Counts) -> Vec<String> {
     match more(now.fallbacks, before.fallbacks) {
         0 => {}
         n => notices.push(format!(
-            "This process was silent too long: {n} flows fell back to Reno in the kernel, and are \
+            "This process was silent too long: {n} flows fell back to Cubic in the kernel, and are \
              taken back."
         )),
     }

@@ -53,9 +53,9 @@ pub(super) struct PlaneRow {
     pub(super) flows: usize,
     /// Groups of flows that share a controller.
     pub(super) aggregates: usize,
-    /// Flows that found no slot and stayed under Reno in the kernel.
+    /// Flows that found no slot and stayed under Cubic in the kernel.
     pub(super) without_slot: u32,
-    /// Times that a flow went under Reno in the kernel because the plane was silent.
+    /// Times that a flow went under Cubic in the kernel because the plane was silent.
     pub(super) fallbacks: u32,
 }
 

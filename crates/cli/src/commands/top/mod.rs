@@ -25,11 +25,12 @@ Examples:
   sudo fairwater top --once --interval 5s
   sudo fairwater top --json | jq '.flows[] | select(.state == \"fallback\")'
 
-States: starting (no program chosen yet), running (under its algorithm), fallback (under Reno in the
-kernel because the plane is gone or silent), faulted (under Reno for good: its program or algorithm
-failed). Delivery is the rate acknowledged within the interval. Flows of an aggregate share one
-controller: the table shows the aggregate's key and number of flows. A narrow terminal shows fewer
-columns.";
+States: starting (no program chosen yet), running (under its algorithm), fallback (under Cubic in
+the kernel because the plane is gone or silent), faulted (under Cubic for good: its program or
+algorithm failed). A kernel that does not offer its Cubic to eBPF has Reno instead: `fairwater
+doctor` tells. Delivery is the rate acknowledged within the interval. Flows of an aggregate share
+one controller: the table shows the aggregate's key and number of flows. A narrow terminal shows
+fewer columns.";
 
 /// Watch the flows of every attached algorithm
 #[derive(Debug, clap::Args)]

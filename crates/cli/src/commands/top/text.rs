@@ -147,7 +147,7 @@ pub(super) fn plane(plane: &PlaneRow) -> String {
         text += &format!(", {without_slot} without a slot");
     }
     if *fallbacks > 0 {
-        text += &format!(", {fallbacks} falls to Reno");
+        text += &format!(", {fallbacks} falls to the fallback");
     }
     text
 }

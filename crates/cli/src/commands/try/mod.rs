@@ -48,8 +48,9 @@ Real TCP needs root, and algorithms of this project need a kernel with BTF. With
 --on sim, the same runs in the simulator, where `kernel:reno` and `kernel:cubic` stand for the
 kernel's algorithms; a simulation takes a second and gives the same numbers each time.
 
-If an algorithm fails (it raises, blocks or dies), its flow goes on under the fallback, Reno: the
-table, --json and the page say for what share of the time and why, and the exit code is 4.";
+If an algorithm fails (it raises, blocks or dies), its flow goes on under the fallback, which is
+Cubic on real TCP and Reno in the simulator: the table, --json and the page say for what share of
+the time and why, and the exit code is 4.";
 
 /// Compare algorithms on an emulated link, with each other and with the kernel's own
 #[derive(Debug, clap::Args)]
