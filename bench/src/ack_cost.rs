@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::time::Duration;
 
-use fairwater_linux::{Options, Wakeup};
+use fairwater_linux::Options;
 use libbpf_rs::libbpf_sys;
 use libbpf_rs::query::ProgInfoIter;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
@@ -90,10 +90,6 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     let mut loaded = open.load()?;
     let _floor = loaded.maps.empty_ops.attach_struct_ops()?;
-    let options = Options {
-        wakeup: Wakeup::Every(Duration::from_millis(1)),
-        ..Options::default()
-    };
     let _statistics = enable_statistics()?;
 
     let time = Duration::from_secs(arguments.seconds);
@@ -108,7 +104,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
                     .add(|p| Fixed::build(p, name, source, WINDOW))
                     .map(drop)
             };
-            let _hosted = Hosted::start(fill, options)?;
+            let _hosted = Hosted::start(fill, Options::default())?;
             above.push(measure(&format!("fw_{name}"), "fw_cong_control", time)? - empty);
         }
         eprintln!("round {round} of {}", arguments.rounds);

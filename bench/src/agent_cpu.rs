@@ -4,7 +4,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use fairwater_linux::{Options, Wakeup};
+use fairwater_linux::Options;
 
 use crate::bulk::{Pace, throughput};
 use crate::hosted::Hosted;
@@ -29,10 +29,6 @@ pub(crate) struct Arguments {
     /// KiB of each chunk.
     #[arg(long, default_value_t = 64)]
     chunk_kib: usize,
-    /// Microseconds between wake-ups of the plane, `fairwater attach --drain`; each report wakes
-    /// it if not given.
-    #[arg(long)]
-    drain_us: Option<u64>,
     /// Rounds; each measures both.
     #[arg(long, default_value_t = 7)]
     rounds: usize,
@@ -62,12 +58,6 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         )?;
         Ok((bps / 1e9, busy_seconds()? - before))
     };
-    let options = Options {
-        wakeup: arguments.drain_us.map_or(Wakeup::EachReport, |us| {
-            Wakeup::Every(Duration::from_micros(us))
-        }),
-        ..Options::default()
-    };
     let (mut own, mut ratio, mut reports, mut rate) = (
         Rounds::default(),
         Rounds::default(),
@@ -79,7 +69,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             let choice = choice.clone();
             let fill =
                 move |plane: &mut fairwater_plane::Plane| plane.add(|p| choice.build(p)).map(drop);
-            let hosted = Hosted::start(fill, options)?;
+            let hosted = Hosted::start(fill, Options::default())?;
             let start = Instant::now();
             let (bps, busy) = load(&format!("fw_{name}"))?;
             let seconds = start.elapsed().as_secs_f64();

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use fairwater_linux::{Options, Wakeup};
+use fairwater_linux::Options;
 
 use crate::bulk::{Pace, throughput};
 use crate::hosted::Hosted;
@@ -26,19 +26,10 @@ pub(crate) struct Arguments {
     seconds: u64,
 }
 
-/// How reports travel.
-const VARIANTS: [(&str, &str, Wakeup); 3] = [
-    ("a report each 10 ms", "report=10ms", Wakeup::EachReport),
-    (
-        "a report per ACK, drained each 1 ms",
-        "report=ack",
-        Wakeup::Every(Duration::from_millis(1)),
-    ),
-    (
-        "a report per ACK, a wake-up each",
-        "report=ack",
-        Wakeup::EachReport,
-    ),
+/// How often flows report.
+const VARIANTS: [(&str, &str); 2] = [
+    ("a report each 10 ms", "report=10ms"),
+    ("a report per ACK", "report=ack"),
 ];
 
 /// Measures and prints.
@@ -49,17 +40,13 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let mut kernel = Rounds::default();
         let mut ratios = [(); VARIANTS.len()].map(|()| Rounds::default());
         for round in 1..=arguments.rounds {
-            for ((name, parameters, wakeup), ratios) in VARIANTS.iter().zip(&mut ratios) {
+            for ((name, parameters), ratios) in VARIANTS.iter().zip(&mut ratios) {
                 let choice = fairwater_algorithms::by_spec(&format!("{algorithm}:{parameters}"))?;
                 let ours = || -> anyhow::Result<f64> {
-                    let options = Options {
-                        wakeup: *wakeup,
-                        ..Options::default()
-                    };
                     let fill = move |plane: &mut fairwater_plane::Plane| {
                         plane.add(|p| choice.build(p)).map(drop)
                     };
-                    let hosted = Hosted::start(fill, options)?;
+                    let hosted = Hosted::start(fill, Options::default())?;
                     let start = Instant::now();
                     let bps = throughput(
                         &format!("fw_{algorithm}"),

@@ -11,7 +11,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fairwater_linux::{Options, Wakeup};
+use fairwater_linux::Options;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use crate::NamedAlgorithm;
@@ -71,9 +71,6 @@ impl AlgorithmProcess {
             .arg(format!("--max-flows={}", options.max_flows));
         if options.unique_names {
             command.arg("--unique-names");
-        }
-        if let Wakeup::Every(period) = options.wakeup {
-            command.arg(format!("--drain={}us", period.as_micros()));
         }
         let mut spawned = || -> io::Result<_> {
             let (stream, theirs) = UnixStream::pair()?;

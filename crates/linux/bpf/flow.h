@@ -51,7 +51,7 @@ struct name {
 struct plane {
 	u64 heartbeat_us;    /* CLOCK_MONOTONIC, written by the plane each time it has handled events */
 	u64 silent_after_us; /* a heartbeat older than this puts flows under the fallback */
-	u64 woken_us;        /* when a report last woke the plane, for Wakeup::Every */
+	u64 wakeups_until_us; /* time up to which reports have used up their wake-ups (compiled.rs) */
 	u32 pid;
 	u32 frame_size; /* bytes from one frame to the next */
 	u32 max_flows;

@@ -13,7 +13,7 @@ use libbpf_rs::libbpf_sys;
 
 use crate::kernel_types::KernelTypes;
 use crate::layout;
-use crate::{LinuxError, Wakeup};
+use crate::{LinuxError, wakeup};
 
 /// An offset in a frame as an instruction has it.
 #[expect(
@@ -46,7 +46,6 @@ pub(crate) struct Context<'a> {
     pub(crate) frames: BorrowedFd<'a>,
     pub(crate) events: BorrowedFd<'a>,
     pub(crate) plane: BorrowedFd<'a>,
-    pub(crate) wakeup: Wakeup,
 }
 
 /// Where one program of an algorithm will run.
@@ -164,25 +163,27 @@ impl Host for Entry<'_> {
 }
 
 impl Entry<'_> {
-    /// Puts the ring's flags into `R4`. With `Wakeup::Every`, the first report of a period wakes the
-    /// plane and the others wait in the ring. A timer in the plane instead would interrupt senders
-    /// at arbitrary times, and costs a tenth of a saturated machine's throughput.
+    /// Puts the ring's flags into `R4`: whether this report wakes the plane (`wakeup`).
     fn choose_wakeup(&self, asm: &mut Asm) {
-        let Wakeup::Every(period) = self.context.wakeup else {
-            return asm.mov(Reg::R4, 0);
-        };
-        let period_us = u64::try_from(period.as_micros()).unwrap_or(u64::MAX);
-        let chosen = asm.label();
+        let force = libbpf_sys::BPF_RB_FORCE_WAKEUP.cast_signed();
+        if self.callback == Callback::Timeout {
+            return asm.mov(Reg::R4, force);
+        }
+        let (used_up, chosen) = (asm.label(), asm.label());
+        let page = self.context.plane.as_raw_fd();
         asm.mov(Reg::R4, libbpf_sys::BPF_RB_NO_WAKEUP.cast_signed());
-        asm.map_value(Reg::R1, self.context.plane.as_raw_fd(), layout::WOKEN_US);
+        asm.map_value(Reg::R1, page, layout::WAKEUPS_UNTIL_US);
         asm.load(Size::U64, Reg::R2, Reg::R6, NOW);
         asm.load(Size::U64, Reg::R3, Reg::R1, 0);
-        asm.mov(Reg::R5, Reg::R2);
-        asm.alu(Alu::Sub, Reg::R5, Reg::R3);
-        asm.constant(Reg::R3, period_us);
-        asm.jump_if(Cond::Lt, Reg::R5, Reg::R3, chosen);
-        asm.store(Size::U64, Reg::R1, 0, Reg::R2);
-        asm.mov(Reg::R4, libbpf_sys::BPF_RB_FORCE_WAKEUP.cast_signed());
+        asm.jump_if(Cond::Ge, Reg::R3, Reg::R2, used_up);
+        asm.mov(Reg::R3, Reg::R2);
+        asm.bind(used_up);
+        asm.mov(Reg::R5, Reg::R3);
+        asm.alu(Alu::Sub, Reg::R5, Reg::R2);
+        asm.jump_if(Cond::Ge, Reg::R5, wakeup::BURST_US as i32, chosen);
+        asm.alu(Alu::Add, Reg::R3, wakeup::PERIOD_US as i32);
+        asm.store(Size::U64, Reg::R1, 0, Reg::R3);
+        asm.mov(Reg::R4, force);
         asm.bind(chosen);
     }
 }

@@ -239,6 +239,10 @@ impl PlanePage {
         self.0.u64(plane::HEARTBEAT_US)
     }
 
+    pub(crate) fn wakeups_until_us(&self) -> u64 {
+        self.0.u64(plane::WAKEUPS_UNTIL_US).load(Relaxed)
+    }
+
     pub(crate) fn silent_after_us(&self) -> u64 {
         self.0.u64(plane::SILENT_AFTER_US).load(Relaxed)
     }

@@ -159,9 +159,12 @@ impl Inbox {
     /// Waits for an event for at most `wait`, in whole milliseconds, then reads all events.
     pub(crate) fn wait(&self, wait: Duration) {
         match &self.rings {
-            // An interrupted wait is a short wait.
             Some(rings) => {
-                let _events = rings.poll_raw(wait);
+                // An interrupted wait is a short wait. A wait that times out reads nothing, also
+                // where there are events that asked for no wake-up.
+                if rings.poll_raw(wait) <= 0 {
+                    let _events = rings.consume_raw();
+                }
             }
             None => std::thread::sleep(wait),
         }

@@ -79,6 +79,7 @@ pub(crate) mod plane {
     use crate::skeleton::datapath::types::plane;
 
     pub(crate) const HEARTBEAT_US: usize = offset_of!(plane, heartbeat_us);
+    pub(crate) const WAKEUPS_UNTIL_US: usize = offset_of!(plane, wakeups_until_us);
     pub(crate) const SILENT_AFTER_US: usize = offset_of!(plane, silent_after_us);
     pub(crate) const PID: usize = offset_of!(plane, pid);
     pub(crate) const FRAME_SIZE: usize = offset_of!(plane, frame_size);
@@ -98,9 +99,9 @@ pub(crate) mod plane {
     pub(crate) const SIZE: usize = size_of::<plane>().next_multiple_of(4096);
 }
 
-/// Offset of `woken_us` in the plane's page, bytes, as an instruction has it.
+/// Offset of `wakeups_until_us` in the plane's page, bytes, as an instruction has it.
 #[expect(clippy::cast_possible_truncation, reason = "a page has 4096 bytes")]
-pub(crate) const WOKEN_US: u32 = offset_of!(types::plane, woken_us) as u32;
+pub(crate) const WAKEUPS_UNTIL_US: u32 = plane::WAKEUPS_UNTIL_US as u32;
 /// Offset of `slot` in the private area of a socket, bytes.
 pub(crate) const PRIVATE_SLOT: usize = offset_of!(types::socket_private, slot);
 

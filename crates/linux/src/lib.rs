@@ -34,12 +34,13 @@ mod session;
 mod shared;
 mod skeleton;
 mod staging;
+mod wakeup;
 
 pub use congestion_controls::native_default;
 pub use error::LinuxError;
 pub use flow::FlowState;
 pub use migration::MigrationCounts;
-pub use options::{Options, Wakeup};
+pub use options::Options;
 pub use session::Session;
 
 /// The signals that the Linux datapath has: all of CCP Table 2.

@@ -11,8 +11,6 @@ pub struct Options {
     /// Each takes 1 to 2 KiB of kernel memory from the start, for programs of some 50 variables.
     /// Default 16,384.
     pub max_flows: u32,
-    /// When reports wake the plane. Default: each report.
-    pub wakeup: Wakeup,
     /// Bytes of the ring that carries reports: a power of two, at least a page. Reports that do not
     /// fit are lost; lost starts and ends of flows are found later. Default 4 MiB.
     pub ring_bytes: u32,
@@ -26,20 +24,8 @@ impl Default for Options {
         Self {
             silent_after: Duration::from_millis(200),
             max_flows: 16_384,
-            wakeup: Wakeup::EachReport,
             ring_bytes: 4 << 20,
             unique_names: false,
         }
     }
-}
-
-/// When reports wake the plane. Wake-ups cost more than reports: for a program that reports each
-/// ACK on a fast path, choose a period.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wakeup {
-    /// A report wakes the plane if it sleeps.
-    EachReport,
-    /// A report wakes the plane if no report did for this long. Otherwise the report waits for the
-    /// next wake-up, at most twice this time or 10 ms, whichever is longer.
-    Every(Duration),
 }

@@ -125,7 +125,6 @@ impl Registration {
             frames: frames_map.as_fd(),
             events: events.as_fd(),
             plane: plane_map.as_fd(),
-            wakeup: options.wakeup,
         };
         install(request, &context, &arrays)?;
         page.heartbeat_us().store(now_us(), Release);

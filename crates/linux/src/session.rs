@@ -14,13 +14,10 @@ use crate::kernel_types::KernelTypes;
 use crate::migration::{MigrationCounts, Mode, migrate};
 use crate::observe::{self, FoundPlane};
 use crate::registration::{Registration, Request};
-use crate::{LinuxError, Options, Wakeup, probe};
+use crate::{LinuxError, Options, probe, wakeup};
 
 /// Longest sleep of a turn of the loop.
 const LONGEST_TURN: Duration = Duration::from_millis(50);
-
-/// Shortest sleep of a turn with `Wakeup::Every`.
-const SHORTEST_TURN: Duration = Duration::from_millis(10);
 
 /// A plane whose algorithms are registered as Linux congestion controls.
 ///
@@ -38,8 +35,6 @@ pub struct Session {
     /// The flow that the plane has in each slot, by algorithm.
     flows: Vec<Vec<Option<SlotFlow>>>,
     live: usize,
-    /// Whether the last turn had anything to do.
-    busy: bool,
     lost_reports: u64,
     lost_events: Vec<u32>,
     adopted: MigrationCounts,
@@ -93,7 +88,6 @@ impl Session {
             batch: Batch::default(),
             options,
             live: 0,
-            busy: false,
             lost_reports: 0,
             adopted: MigrationCounts::default(),
             moved_onto: None,
@@ -163,13 +157,12 @@ impl Session {
     /// handles them, and tells the kernel that the plane lives. Returns how many there were.
     pub fn turn(&mut self, wait: Duration) -> usize {
         let heartbeat = (self.options.silent_after / 4).min(LONGEST_TURN);
-        let wait = match self.options.wakeup {
-            // No wake-up may follow the reports that came after the last. A sleep shorter than the
-            // scheduler's tick would set a timer at each turn, which on a virtual machine costs
-            // more than the reports.
-            Wakeup::Every(period) if self.busy => wait.min((period * 2).max(SHORTEST_TURN)),
-            _ => wait,
-        };
+        let now = now_us();
+        let wait = self
+            .registrations
+            .iter()
+            .filter_map(|r| wakeup::longest_sleep(r.page().wakeups_until_us(), now))
+            .fold(wait, Duration::min);
         // epoll counts in milliseconds; a turn of 0 ms would spin.
         self.inbox
             .wait(wait.min(heartbeat).max(Duration::from_millis(1)));
@@ -179,7 +172,6 @@ impl Session {
             self.handle(&message);
         }
         let handled = batch.len();
-        self.busy = handled > 0;
         batch.clear();
         self.batch = batch;
         self.heartbeat();

@@ -9,7 +9,7 @@ use fairwater_hosting::{
     AlgorithmProcess, NamedAlgorithm, ResolvedAlgorithm, Stop, TURN, finish_all, require_different,
     resolve_argument,
 };
-use fairwater_linux::{MigrationCounts, Options, SIGNALS, Session, Wakeup, observe, probe};
+use fairwater_linux::{MigrationCounts, Options, SIGNALS, Session, observe, probe};
 
 use crate::failure::Failure;
 use crate::hosting;
@@ -55,9 +55,6 @@ pub(crate) struct Tuning {
     /// How long this process may be silent before its flows go on under Cubic in the kernel
     #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = parse_silence)]
     silent_after: Duration,
-    /// Period for collecting reports, instead of a wake-up for each report
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
-    drain: Option<Duration>,
     /// Most flows of an algorithm at once; further flows run under Cubic in the kernel
     #[arg(long, value_name = "COUNT", default_value_t = 16_384,
           value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
@@ -138,7 +135,6 @@ impl Tuning {
         Options {
             silent_after: self.silent_after,
             max_flows: self.max_flows,
-            wakeup: self.drain.map_or(Wakeup::EachReport, Wakeup::Every),
             ..Options::default()
         }
     }
