@@ -6,19 +6,22 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use fairwater_linux::{Options, SIGNALS, Session};
+use fairwater_linux::Options;
 use fairwater_plane::{
     Algorithm, Control, Flow, FlowInfo, Plane, PlaneError, ProgramId, Programs, Report,
 };
 use rustix::time::{ClockId, clock_gettime};
 
-/// A session that turns until dropped.
+/// Longest time between two looks at whether to stop.
+const TURN: Duration = Duration::from_millis(50);
+
+/// A plane that runs until dropped.
 pub(crate) struct Hosted {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Work>>,
 }
 
-/// What a session did.
+/// What a plane did.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Work {
     /// CPU time of its thread since it was attached.
@@ -37,16 +40,16 @@ impl Hosted {
         let stopping = Arc::clone(&stop);
         let (tell, told) = mpsc::channel::<anyhow::Result<()>>();
         let thread = std::thread::spawn(move || {
-            let mut plane = Plane::new("Linux TCP", SIGNALS);
+            let mut plane = Plane::new();
             let attached = fill(&mut plane)
                 .map_err(anyhow::Error::from)
-                .and_then(|()| Ok(Session::attach(plane, options)?));
+                .and_then(|()| Ok(fairwater_linux::server(plane, options)?));
             match attached {
-                Ok(mut session) => {
+                Ok((mut server, _)) => {
                     let before = cpu_time();
                     let _ = tell.send(Ok(()));
-                    session.run_until(&stopping);
-                    let reports = session.plane().algorithms().iter();
+                    while !stopping.load(Ordering::Acquire) && server.turn(TURN).is_ok() {}
+                    let reports = server.service().plane().algorithms().iter();
                     Work {
                         cpu: cpu_time().saturating_sub(before),
                         reports: reports.map(|a| a.statistics().reports).sum(),
@@ -76,7 +79,7 @@ fn cpu_time() -> Duration {
 }
 
 impl Hosted {
-    /// Ends the session and tells what it did.
+    /// Ends the plane and tells what it did.
     pub(crate) fn stop(mut self) -> Work {
         self.stop.store(true, Ordering::Release);
         self.thread

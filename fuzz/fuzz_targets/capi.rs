@@ -136,7 +136,7 @@ fn own(input: &mut Input<'_>) {
                         instance: number.into(),
                         alive_us: 1000,
                     }),
-                    1 => ToDatapath::Install {
+                    1 => ToDatapath::Install { idle_restart: true,
                         program: number,
                         body,
                     },

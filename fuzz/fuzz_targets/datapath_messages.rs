@@ -54,8 +54,7 @@ fn info() -> FlowInfo {
         cwnd: 10_000,
         srtt_us: 0,
         now_us: 0,
-        tag: 0,
-    }
+        tag: 0, ..FlowInfo::default() }
 }
 
 fn send(datapath: &mut Datapath, peer: PeerId, message: &ToDatapath<'_>, now_us: u64) {
@@ -73,7 +72,7 @@ fn good() -> (Datapath, PeerId, FlowId) {
     let mut datapath = Datapath::new(config());
     let peer = datapath.add_peer(Dialect::Own, 0);
     welcome(&mut datapath, peer, 0);
-    let install = ToDatapath::Install {
+    let install = ToDatapath::Install { idle_restart: true,
         program: 1,
         body: &PROGRAMS[0],
     };
@@ -125,7 +124,7 @@ fuzz_target!(|bytes: &[u8]| {
             }
             // Something that means more.
             2 => {
-                let message = ToDatapath::Install {
+                let message = ToDatapath::Install { idle_restart: true,
                     program: u32::from(input.u8() % 8),
                     body: &PROGRAMS[usize::from(input.u8()) % PROGRAMS.len()],
                 };

@@ -43,6 +43,7 @@ impl Script {
         let program = compile("case.ccp", source).unwrap().program;
         let encoded = portable::encode(&program, Append::Nothing).unwrap();
         self.message(&ToDatapath::Install {
+            idle_restart: true,
             program: number,
             body: &encoded.body,
         })

@@ -166,6 +166,7 @@ impl Joined {
             srtt_us: 0,
             now_us: self.now_us(),
             tag: 0,
+            ..FlowInfo::default()
         };
         self.connection.start("test", &info).unwrap()
     }

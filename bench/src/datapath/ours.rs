@@ -40,6 +40,7 @@ impl Ours {
             srtt_us: 0,
             now_us: 0,
             tag: 0,
+            ..FlowInfo::default()
         };
         let flow = datapath.start(peer, "", &info)?;
         // A plane may command what it has been told of.
@@ -51,6 +52,7 @@ impl Ours {
                 alive_us: 1_000_000,
             }),
             ToDatapath::Install {
+                idle_restart: true,
                 program: 1,
                 body: &body,
             },

@@ -3,7 +3,7 @@
 use std::sync::mpsc::{self, TryRecvError};
 use std::time::Duration;
 
-use fairwater_plane::{Algorithm, Control, Field, Flow, FlowInfo, Plane, Report, SignalSet};
+use fairwater_plane::{Algorithm, Control, Field, Flow, FlowInfo, Plane, Report};
 use fairwater_service::{Config, Endpoints, Server};
 
 use super::{FIELDS, PROGRAM, Running, Saturated, thread_time};
@@ -49,7 +49,7 @@ impl Flow for ReaderFlow {
 /// Looks for packets before waiting for at most `spin`.
 pub(super) fn start(answers: bool, spin: Duration) -> anyhow::Result<Running> {
     let directory = tempfile::tempdir()?;
-    let mut plane = Plane::new("benchmark", SignalSet::ALL);
+    let mut plane = Plane::new();
     plane.add(|programs| {
         let program = programs.add("read", PROGRAM)?;
         let fields = FIELDS.iter().map(|name| program.field(name));

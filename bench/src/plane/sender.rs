@@ -3,9 +3,8 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use fairwater_lang::SignalSet;
 use fairwater_proto::link::{Link, LinkError, MAX_PACKET, Poller};
-use fairwater_proto::{Dialect, FlowId, FlowInfo, Hello, ToDatapath, ToPlane};
+use fairwater_proto::{Capabilities, Dialect, FlowId, FlowInfo, Hello, ToDatapath, ToPlane};
 
 const FLOW: FlowId = FlowId {
     slot: 0,
@@ -36,8 +35,10 @@ impl Sender {
         sender.say(&ToPlane::Hello(Hello {
             name: "benchmark",
             instance: 1,
-            signals: SignalSet::ALL,
-            max_programs: 8,
+            capabilities: Capabilities {
+                max_programs: 8,
+                ..Capabilities::ALL
+            },
         }))?;
         sender.say(&ToPlane::Created {
             flow: FLOW,
@@ -50,6 +51,7 @@ impl Sender {
                 srtt_us: 0,
                 now_us: 0,
                 tag: 0,
+                ..FlowInfo::default()
             },
         })?;
         let program = sender.command()?.context("the flow has no program")?;

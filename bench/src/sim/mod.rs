@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
-use fairwater_plane::{Plane, SignalSet};
+use fairwater_plane::Plane;
 use fairwater_sim::{Controller, Native, run as simulate};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -60,7 +60,7 @@ impl Case {
     }
 
     fn plane(&self) -> anyhow::Result<Plane> {
-        let mut plane = Plane::new("sim", SignalSet::ALL);
+        let mut plane = Plane::new();
         if let Some(spec) = self.spec {
             let algorithm = fairwater_algorithms::by_spec(spec)?;
             plane.add(|programs| algorithm.build(programs))?;

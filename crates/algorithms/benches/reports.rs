@@ -5,7 +5,7 @@
 use divan::counter::ItemsCount;
 use fairwater_plane::{
     Algorithm, AlgorithmError, Command, CommandSink, Control, Event, Field, Flow, FlowId, FlowInfo,
-    Plane, Programs, RawReport, Report, SignalSet,
+    Plane, ProgramId, Programs, RawReport, Report,
 };
 
 #[global_allocator]
@@ -70,6 +70,7 @@ fn hosted(plane: &mut Plane) -> Count {
         srtt_us: 0,
         now_us: 0,
         tag: 0,
+        ..FlowInfo::default()
     };
     let mut sink = Count(0);
     for slot in 0..FLOWS {
@@ -112,7 +113,7 @@ fn reports(bencher: divan::Bencher<'_, '_>, mut plane: Plane, each_us: u64) {
         time_us += each_us;
         for slot in 0..FLOWS {
             let report = RawReport {
-                program: 0,
+                program: ProgramId::new(0, 0),
                 time_us,
                 cwnd: 144_800 + u64::from(slot),
                 rate: 0,
@@ -135,7 +136,7 @@ fn reports(bencher: divan::Bencher<'_, '_>, mut plane: Plane, each_us: u64) {
 
 #[divan::bench]
 fn trivial(bencher: divan::Bencher<'_, '_>) {
-    let mut plane = Plane::new("bench", SignalSet::ALL);
+    let mut plane = Plane::new();
     plane.add(Trivial::new).unwrap();
     reports(bencher, plane, 20_000);
 }
@@ -144,7 +145,7 @@ fn trivial(bencher: divan::Bencher<'_, '_>) {
     "constant", "copa", "cubic", "ledbatpp", "nimbus", "reno", "sprout", "vivace",
 ])]
 fn algorithm(bencher: divan::Bencher<'_, '_>, spec: &str) {
-    let mut plane = Plane::new("bench", SignalSet::ALL);
+    let mut plane = Plane::new();
     let choice = fairwater_algorithms::by_spec(spec).unwrap();
     plane.add(|programs| choice.build(programs)).unwrap();
     reports(bencher, plane, 20_000);
@@ -154,7 +155,7 @@ fn algorithm(bencher: divan::Bencher<'_, '_>, spec: &str) {
 /// takes. Nimbus computes 64 spectra in each tenth round.
 #[divan::bench(args = ["nimbus", "nimbus:delay=copa"], sample_count = 3000, sample_size = 1)]
 fn flows_at_10_ms(bencher: divan::Bencher<'_, '_>, spec: &str) {
-    let mut plane = Plane::new("bench", SignalSet::ALL);
+    let mut plane = Plane::new();
     let choice = fairwater_algorithms::by_spec(spec).unwrap();
     plane.add(|programs| choice.build(programs)).unwrap();
     reports(bencher, plane, 10_000);

@@ -13,8 +13,8 @@ mod counting;
 use std::error::Error;
 
 use fairwater_algorithms::by_spec;
-use fairwater_plane::{FlowId, FlowInfo, Plane, SignalSet};
-use fairwater_proto::{Dialect, EncodeError, Hello, ToDatapath, ToPlane};
+use fairwater_plane::{FlowId, FlowInfo, Plane};
+use fairwater_proto::{Capabilities, Dialect, EncodeError, Hello, ToDatapath, ToPlane};
 use fairwater_service::{Config, PeerId, Service};
 
 use counting::allocated;
@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn per_flow(name: &str) -> Result<usize, Box<dyn Error>> {
     let algorithm = by_spec(name)?;
-    let mut plane = Plane::new("served", SignalSet::ALL);
+    let mut plane = Plane::new();
     plane.add(|programs| algorithm.build(programs))?;
     let before = allocated();
 
@@ -46,8 +46,10 @@ fn per_flow(name: &str) -> Result<usize, Box<dyn Error>> {
         let hello = Hello {
             name: "transport",
             instance,
-            signals: SignalSet::ALL,
-            max_programs: 8,
+            capabilities: Capabilities {
+                max_programs: 8,
+                ..Capabilities::ALL
+            },
         };
         say(&mut service, peer, &ToPlane::Hello(hello))?;
         peers.push(peer);
@@ -60,6 +62,7 @@ fn per_flow(name: &str) -> Result<usize, Box<dyn Error>> {
         srtt_us: 0,
         now_us: 0,
         tag: 0,
+        ..FlowInfo::default()
     };
     let flows = || {
         (0..FLOWS / PEERS).map(|slot| FlowId {

@@ -106,7 +106,7 @@ impl Choice {
     /// ```
     /// use fairwater_plane::{Plane, SignalSet};
     ///
-    /// let mut plane = Plane::new("demo", SignalSet::ALL);
+    /// let mut plane = Plane::new();
     /// let reno = fairwater_algorithms::by_spec("reno:report=10ms")?;
     /// assert_eq!(plane.add(|programs| reno.build(programs))?, 0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -138,6 +138,7 @@ pub unsafe extern "C" fn fw_flow_start(
                 srtt_us: info.srtt_us,
                 now_us: info.now_us,
                 tag: info.tag,
+                ..FlowInfo::default()
             };
             let id = session.start(algorithm, &known, user_data)?;
             out.write(to_value(id));

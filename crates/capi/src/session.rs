@@ -9,7 +9,7 @@ use fairwater_datapath::{
     Backend, Config, Controls, ControlsError, Datapath, FlowState, PeerId, StartError,
 };
 use fairwater_lang::Signal;
-use fairwater_proto::{Dialect, FlowId, FlowInfo};
+use fairwater_proto::{Abilities, Dialect, FlowId, FlowInfo, SignalQualities};
 
 use crate::datapath::fw_statistics;
 use crate::error::fw_error::{
@@ -79,7 +79,11 @@ impl Session {
         let default = Config::default();
         let config = Config {
             name: name.to_owned(),
-            signals: signal_set(options.signals)?,
+            signals: SignalQualities::exact(signal_set(options.signals)?),
+            abilities: Abilities {
+                rate: options.callbacks.set_rate.is_some(),
+                ..default.abilities
+            },
             instance: or(options.instance, instance),
             backend,
             silence_us: or(options.silence_us, || default.silence_us),

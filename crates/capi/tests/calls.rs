@@ -258,6 +258,7 @@ fn a_program_of_the_planes_governs_and_reports() {
                 alive_us: 1_000_000,
             }),
             ToDatapath::Install {
+                idle_restart: true,
                 program: 3,
                 body: &program,
             },

@@ -121,6 +121,7 @@ fn installed() -> Vec<u8> {
     let program = compile("test.ccp", SOURCE).unwrap().program;
     let body = portable::encode(&program, Append::Nothing).unwrap().body;
     encoded(&ToDatapath::Install {
+        idle_restart: true,
         program: PROGRAM,
         body: &body,
     })

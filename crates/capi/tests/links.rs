@@ -23,7 +23,7 @@ use fairwater::fw_error::*;
 use fairwater::fw_link::*;
 use fairwater::*;
 use fairwater_algorithms::{Reno, RenoConfig};
-use fairwater_plane::{Plane, SignalSet};
+use fairwater_plane::Plane;
 use fairwater_proto::link::{Link, Listener, MAX_PACKET, datagram, ring, seqpacket};
 use fairwater_proto::{Dialect, ToDatapath, ToPlane, Welcome};
 use fairwater_service::{Config, Endpoints, Server};
@@ -238,7 +238,7 @@ fn a_plane_that_takes_no_more_datapaths_is_an_error_until_one_leaves() {
         Rig::at(FW_LINK_SEQPACKET, &path),
         Rig::at(FW_LINK_SEQPACKET, &path),
     );
-    let mut plane = Plane::new("served", SignalSet::ALL);
+    let mut plane = Plane::new();
     plane
         .add(|programs| Reno::new(programs, RenoConfig::default()))
         .unwrap();

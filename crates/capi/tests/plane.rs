@@ -51,6 +51,7 @@ impl Received {
                         alive_us: 10_000_000,
                     }));
                     say(ToDatapath::Install {
+                        idle_restart: true,
                         program: 1,
                         body: &body,
                     });

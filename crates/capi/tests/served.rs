@@ -11,7 +11,6 @@ use std::sync::mpsc;
 use std::thread;
 
 use fairwater_algorithms::{Reno, RenoConfig};
-use fairwater_lang::SignalSet;
 use fairwater_plane::Plane;
 use fairwater_service::{Config, Endpoints, Server, ServiceStatistics};
 use support::{compile, run};
@@ -21,7 +20,7 @@ fn under_a_plane(toy: &Path, at: &Path, endpoints: Endpoints) -> (String, Servic
     let (ready, served) = mpsc::channel();
     thread::scope(|scope| {
         let plane = scope.spawn(move || {
-            let mut plane = Plane::new("served", SignalSet::ALL);
+            let mut plane = Plane::new();
             plane
                 .add(|programs| Reno::new(programs, RenoConfig::default()))
                 .unwrap();

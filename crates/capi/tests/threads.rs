@@ -19,6 +19,7 @@ fn connections_of_several_threads_are_invoked_started_ended_and_commanded_at_onc
     let program = fairwater_lang::compile("case.ccp", source).unwrap().program;
     let encoded = portable::encode(&program, Append::Nothing).unwrap();
     let install = ToDatapath::Install {
+        idle_restart: true,
         program: 2,
         body: &encoded.body,
     };

@@ -1,9 +1,7 @@
 //! An algorithm of your own on this machine's TCP: registers `fw_aimd` until Ctrl-C. See
 //! docs/own-algorithm.md.
 
-use std::sync::atomic::AtomicBool;
-
-use fairwater_linux::{Options, SIGNALS, Session};
+use fairwater_linux::Options;
 use fairwater_plane::{Algorithm, Control, Field, Flow, FlowInfo, Plane, Report};
 
 /// Runs in the kernel at each ACK: counts lost packets, and reports once per round trip.
@@ -49,15 +47,15 @@ impl Flow for AimdFlow {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut plane = Plane::new("linux", SIGNALS);
+    let mut plane = Plane::new();
     plane.add(|programs| {
         let program = programs.add("aimd", PROGRAM)?;
         Ok(Aimd {
             lost: program.field("lost")?,
         })
     })?;
-    let mut session = Session::attach(plane, Options::default())?;
+    let (mut server, _) = fairwater_linux::server(plane, Options::default())?;
     eprintln!("fw_aimd is registered; Ctrl-C ends it.");
-    session.run_until(&AtomicBool::new(false));
+    server.run()?;
     Ok(())
 }

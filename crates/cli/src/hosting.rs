@@ -3,21 +3,16 @@
 use fairwater_hosting::{
     AttachError, DuplicateName, HostError, NamedAlgorithm, ProcessError, ResolveError, plane_of,
 };
-use fairwater_plane::{Plane, SignalSet};
+use fairwater_plane::Plane;
 
 use crate::failure::Failure;
 
-/// A plane for a datapath that has these signals, with these algorithms, each under the name
-/// before it.
-pub(crate) fn plane(
-    datapath: &str,
-    signals: SignalSet,
-    algorithms: &[NamedAlgorithm],
-) -> Result<Plane, Failure> {
+/// A plane with these algorithms, each under the name before it.
+pub(crate) fn plane(algorithms: &[NamedAlgorithm]) -> Result<Plane, Failure> {
     let named = algorithms
         .iter()
         .map(|(name, algorithm)| (name.as_str(), &algorithm.choice));
-    plane_of(datapath, signals, named).map_err(|error| Failure::BadInput(error.to_string()))
+    plane_of(named).map_err(|error| Failure::BadInput(error.to_string()))
 }
 
 impl From<ResolveError> for Failure {

@@ -53,6 +53,7 @@ fn running(name: &str, backend: Backend, flows: u32) -> (Datapath, Vec<FlowId>) 
     };
     send(&mut datapath, &ToDatapath::Welcome(welcome));
     let install = ToDatapath::Install {
+        idle_restart: true,
         program: 1,
         body: &body,
     };
@@ -65,6 +66,7 @@ fn running(name: &str, backend: Backend, flows: u32) -> (Datapath, Vec<FlowId>) 
         srtt_us: 0,
         now_us: 0,
         tag: 0,
+        ..FlowInfo::default()
     };
     let flows = (0..flows)
         .map(|_| match datapath.start(peer, "bench", &info) {

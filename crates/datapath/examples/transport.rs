@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use fairwater_datapath::{Config, Connection, Controls, Signal};
 use fairwater_lang::SignalSet;
-use fairwater_proto::FlowInfo;
+use fairwater_proto::{FlowInfo, SignalQualities};
 
 /// Payload of one packet, bytes.
 const MSS: usize = 1200;
@@ -66,7 +66,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     ];
     let config = Config {
         name: "example".to_owned(),
-        signals: SignalSet::from_iter(signals),
+        signals: SignalQualities::exact(SignalSet::from_iter(signals)),
         instance: u64::from(process::id()),
         ..Config::default()
     };
@@ -85,6 +85,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             srtt_us: 0,
             now_us: now(),
             tag: 0,
+            ..FlowInfo::default()
         },
     )?;
 

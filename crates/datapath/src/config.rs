@@ -4,6 +4,7 @@ use alloc::borrow::ToOwned;
 use alloc::string::String;
 
 use fairwater_lang::SignalSet;
+use fairwater_proto::{Abilities, Capabilities, Fallback, SignalQualities};
 
 /// The highest [`Config::max_flows`]: libccp's dialect names slots below 2²⁰ (see
 /// [`fairwater_proto::ccp`]), of which the last is kept for probes.
@@ -14,8 +15,11 @@ pub const MAX_FLOWS: u32 = (1 << 20) - 1;
 pub struct Config {
     /// Its name, for people who watch the plane.
     pub name: String,
-    /// The signals that the transport fills in. Programs that read others are refused (CCP §5.3).
-    pub signals: SignalSet,
+    /// The signals that the transport fills in, and how well it knows them. Programs that read
+    /// others are refused (CCP §5.3).
+    pub signals: SignalQualities,
+    /// What the transport can do for a flow.
+    pub abilities: Abilities,
     /// Tells its successive lives apart. A new life has no flow of the former, so take a number
     /// that changes with each start: the time of the start, for instance.
     pub instance: u64,
@@ -36,13 +40,29 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             name: "fairwater".to_owned(),
-            signals: SignalSet::ALL,
+            signals: SignalQualities::exact(SignalSet::ALL),
+            abilities: Abilities {
+                ecn: false,
+                ..Abilities::ALL
+            },
             instance: 0,
             backend: Backend::default(),
             silence_us: 500_000,
             max_flows: 1 << 17,
             max_programs: 1024,
             queue_bytes: 1 << 18,
+        }
+    }
+}
+
+impl Config {
+    /// What planes are told.
+    pub(crate) fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            signals: self.signals,
+            abilities: self.abilities,
+            fallback: Fallback::Reno,
+            max_programs: self.max_programs,
         }
     }
 }

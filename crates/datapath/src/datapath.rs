@@ -242,6 +242,17 @@ impl Datapath {
         Ok(())
     }
 
+    /// Whether the transport is to restart the flow from a smaller window after an idle period
+    /// (RFC 5681 §4.1): as the algorithm of its program says, and under the fallback always.
+    #[must_use]
+    pub fn restarts_after_idle(&self, flow: FlowId) -> bool {
+        let program = self
+            .flows
+            .slot(flow)
+            .and_then(|slot| self.flows.hot[slot].program.as_deref());
+        program.is_none_or(|program| program.idle_restart)
+    }
+
     /// What is known of a flow.
     #[must_use]
     pub fn flow(&self, flow: FlowId) -> Option<FlowStatus<'_>> {
@@ -286,7 +297,7 @@ impl Datapath {
     }
 
     /// One copy of each algorithm's name; those of no flow are forgotten now and then.
-    fn intern(&mut self, name: &str) -> Arc<str> {
+    pub(crate) fn intern(&mut self, name: &str) -> Arc<str> {
         const MANY: usize = 64;
         if let Some(known) = self.algorithms.get(name) {
             return Arc::clone(known);

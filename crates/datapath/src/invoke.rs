@@ -181,7 +181,7 @@ impl Datapath {
         let cold = &mut self.flows.cold[slot];
         let path = Path {
             mss: u64::from(cold.info.mss),
-            available: self.config.signals,
+            available: self.config.signals.present(),
             signals,
         };
         let (mut reno, cwnd) = match cold.reno.take() {
@@ -235,7 +235,10 @@ impl Datapath {
     /// RFC 6298 §2: SRTT by a gain of 1/8.
     fn measure_rtt(&mut self, slot: usize, signals: &Signals) {
         let sample = signals[Signal::RttSampleUs as usize];
-        if !self.config.signals.contains(Signal::RttSampleUs) || sample == u64::MAX || sample == 0 {
+        if !self.config.signals.present().contains(Signal::RttSampleUs)
+            || sample == u64::MAX
+            || sample == 0
+        {
             return;
         }
         let srtt = &mut self.flows.cold[slot].info.srtt_us;

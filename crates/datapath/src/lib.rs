@@ -22,6 +22,7 @@
 //!     srtt_us: 0,
 //!     now_us: 0,
 //!     tag: 0,
+//!     ..FlowInfo::default()
 //! })?;
 //!
 //! // Packets for the plane: a greeting, and the announcement of the flow.
@@ -39,7 +40,7 @@
 //! let mut answer = Vec::new();
 //! for message in [
 //!     ToDatapath::Welcome(Welcome { instance: 1, alive_us: 100_000 }),
-//!     ToDatapath::Install { program: 1, body: &body },
+//!     ToDatapath::Install { idle_restart: true, program: 1, body: &body },
 //!     ToDatapath::Command {
 //!         flow,
 //!         switch: Some(1),

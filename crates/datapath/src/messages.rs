@@ -10,6 +10,7 @@ use fairwater_proto::{
     Dialect, FlowId, Refusal, RefusalReason, ToDatapath, ToPlane, Updates, Welcome,
 };
 
+use crate::flow::Arrival;
 use crate::peer::Probe;
 use crate::program::Compiled;
 use crate::stage::Numbered;
@@ -71,16 +72,21 @@ impl Datapath {
                 self.welcome(index, welcome, now_us);
                 Ok(())
             }
-            ToDatapath::Install { program, body } => {
-                self.install(index, program, body).map_err(|reason| {
-                    (
-                        reason,
-                        Subject {
-                            flow: None,
-                            program,
-                        },
-                    )
-                })?;
+            ToDatapath::Install {
+                program,
+                idle_restart,
+                body,
+            } => {
+                self.install(index, program, idle_restart, body)
+                    .map_err(|reason| {
+                        (
+                            reason,
+                            Subject {
+                                flow: None,
+                                program,
+                            },
+                        )
+                    })?;
                 self.heard_install(index, now_us);
                 Ok(())
             }
@@ -114,6 +120,17 @@ impl Datapath {
                 };
                 self.command(index, flow, &command)
                     .map_err(|reason| (reason, subject))
+            }
+            ToDatapath::HandOver { flow, algorithm } => {
+                self.hand_over(index, flow, algorithm).map_err(|reason| {
+                    (
+                        reason,
+                        Subject {
+                            flow: Some(flow),
+                            program: 0,
+                        },
+                    )
+                })
             }
             ToDatapath::Refused(refusal) => {
                 self.statistics.refused_by_peer += 1;
@@ -173,18 +190,24 @@ impl Datapath {
             .is_some_and(|peer| peer.dialect == Dialect::Ccp || peer.instance.is_some())
     }
 
-    fn install(&mut self, index: usize, number: u32, body: &[u8]) -> Result<(), RefusalReason> {
+    fn install(
+        &mut self,
+        index: usize,
+        number: u32,
+        idle_restart: bool,
+        body: &[u8],
+    ) -> Result<(), RefusalReason> {
         if !self.is_introduced(index) {
             return Err(RefusalReason::OutOfOrder);
         }
-        let (available, backend) = (self.config.signals, self.config.backend);
+        let (available, backend) = (self.config.signals.present(), self.config.backend);
         let max_programs = self.config.max_programs as usize;
         let peer = self.peers.at_mut(index).ok_or(RefusalReason::UnknownPeer)?;
         let known = peer.programs.get(&number);
         if known.is_none() && peer.programs.len() >= max_programs && !wipes(peer.dialect, number) {
             return Err(RefusalReason::Full);
         }
-        let program = Compiled::decode(peer.dialect, body, available)?;
+        let program = Compiled::decode(peer.dialect, body, idle_restart, available)?;
         if let Some(known) = known {
             if known.is_same(&program) {
                 return Ok(());
@@ -290,6 +313,24 @@ impl Datapath {
         stage.set_controls(command.cwnd, command.rate);
         self.flows.hot[slot].attention = true;
         self.statistics.commands += 1;
+        Ok(())
+    }
+
+    /// The flow asks for another algorithm from now on; the present program runs until the plane
+    /// switches it.
+    fn hand_over(
+        &mut self,
+        index: usize,
+        flow: FlowId,
+        algorithm: &str,
+    ) -> Result<(), RefusalReason> {
+        let slot = self.slot_on_wire(index, Dialect::Own, flow)?;
+        let cold = &self.flows.cold[slot];
+        if !cold.announcements.known || !cold.state.may_switch() {
+            return Err(RefusalReason::OutOfOrder);
+        }
+        self.flows.cold[slot].algorithm = self.intern(algorithm);
+        self.announce(slot, Arrival::Resumed);
         Ok(())
     }
 

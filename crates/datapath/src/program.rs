@@ -21,6 +21,8 @@ pub(crate) struct Compiled {
     report_len: usize,
     /// What follows a report: variables and the values that they take again.
     volatile: Box<[(u16, u64)]>,
+    /// Whether its flows restart from a smaller window after an idle period (RFC 5681 §4.1).
+    pub(crate) idle_restart: bool,
     /// In libccp's dialect, the variable of each control register.
     registers: Option<BTreeMap<u32, VarId>>,
 }
@@ -30,13 +32,17 @@ impl Compiled {
     pub(crate) fn decode(
         dialect: Dialect,
         body: &[u8],
+        idle_restart: bool,
         available: SignalSet,
     ) -> Result<Self, RefusalReason> {
         let (program, registers) = decode(dialect, body).ok_or(RefusalReason::BadProgram)?;
         if !program.signals.minus(available).is_empty() {
             return Err(RefusalReason::MissingSignals);
         }
-        Ok(Self::new(program, registers))
+        Ok(Self {
+            idle_restart,
+            ..Self::new(program, registers)
+        })
     }
 
     fn new(program: Program, registers: Option<BTreeMap<u32, VarId>>) -> Self {
@@ -50,6 +56,7 @@ impl Compiled {
             code: None,
             report_len: program.report_len(),
             volatile,
+            idle_restart: true,
             registers,
             program,
         }
@@ -79,7 +86,9 @@ impl Compiled {
 
     /// Whether the other is the same program.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
-        self.program == other.program && self.registers == other.registers
+        self.program == other.program
+            && self.idle_restart == other.idle_restart
+            && self.registers == other.registers
     }
 
     /// Runs the events once; whether `(report)` ran.

@@ -121,8 +121,18 @@ impl Datapath {
             cold.announcements.closed = None;
         }
         if let Some(arrival) = cold.announcements.arrival {
+            let cwnd = hot.registers.cwnd;
+            // A flow that is past its first slow start does not begin another under its next
+            // algorithm.
+            let ssthresh = match (&cold.reno, cold.state) {
+                (_, FlowState::Running) => Some(cwnd),
+                (Some(reno), _) => Some(reno.ssthresh()).filter(|ssthresh| *ssthresh != u64::MAX),
+                (None, _) => None,
+            };
             let info = FlowInfo {
-                cwnd: hot.registers.cwnd,
+                cwnd,
+                rate: hot.registers.rate,
+                ssthresh: ssthresh.or(cold.info.ssthresh),
                 now_us: self.now_us.max(cold.info.now_us),
                 ..cold.info.clone()
             };
@@ -175,8 +185,7 @@ impl Peer {
             let hello = ToPlane::Hello(Hello {
                 name: &config.name,
                 instance: config.instance,
-                signals: config.signals,
-                max_programs: config.max_programs,
+                capabilities: config.capabilities(),
             });
             if !self.tell(&hello, counts) {
                 return false;
@@ -192,7 +201,7 @@ impl Peer {
                 let created = ToPlane::Created {
                     flow,
                     algorithm: "",
-                    info: no_flow(),
+                    info: FlowInfo::default(),
                 };
                 if !self.tell(&created, counts) {
                     return false;
@@ -221,20 +230,5 @@ impl Peer {
                 true
             }
         }
-    }
-}
-
-/// The flow of a probe: it has no addresses and carries nothing. Its window is the initial one of
-/// RFC 6928 §2.
-fn no_flow() -> FlowInfo {
-    let nowhere = core::net::SocketAddr::from(([0, 0, 0, 0], 0));
-    FlowInfo {
-        local: nowhere,
-        remote: nowhere,
-        mss: 1460,
-        cwnd: 14_600,
-        srtt_us: 0,
-        now_us: 0,
-        tag: 0,
     }
 }

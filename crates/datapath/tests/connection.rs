@@ -38,6 +38,7 @@ impl<L: Link> Plane<L> {
                         let source = "(when true (:= Cwnd (+ Cwnd 1)))";
                         let body = binary::encode(&compile("p", source).unwrap().program);
                         self.say(&ToDatapath::Install {
+                            idle_restart: true,
                             program: 1,
                             body: &body,
                         });
@@ -85,6 +86,7 @@ fn info() -> FlowInfo {
         srtt_us: 0,
         now_us: 0,
         tag: 0,
+        ..FlowInfo::default()
     }
 }
 
@@ -166,6 +168,7 @@ fn a_plane_that_does_not_read_costs_reports_only() {
     let source = "(def (Report (x 0))) (when true (report))";
     let body = binary::encode(&compile("p", source).unwrap().program);
     plane.say(&ToDatapath::Install {
+        idle_restart: true,
         program: 2,
         body: &body,
     });

@@ -228,7 +228,14 @@ impl Real {
         self.alive(now_us);
         for (number, body) in (1..).zip(bodies) {
             let program = number;
-            self.send(&ToDatapath::Install { program, body }, now_us);
+            self.send(
+                &ToDatapath::Install {
+                    idle_restart: true,
+                    program,
+                    body,
+                },
+                now_us,
+            );
         }
     }
 
@@ -260,6 +267,7 @@ fn info() -> FlowInfo {
         srtt_us: 0,
         now_us: 0,
         tag: 0,
+        ..FlowInfo::default()
     }
 }
 

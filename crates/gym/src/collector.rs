@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use fairwater_plane::{
     Algorithm, AlgorithmError, Control, Flow, FlowInfo, Plane, PlaneError, Programs, Report,
-    SignalSet,
 };
 
 use crate::report::Handles;
@@ -57,7 +56,7 @@ impl Inbox {
 
 /// A plane that hosts it.
 pub(crate) fn plane(inbox: &Inbox) -> Result<Plane, PlaneError> {
-    let mut plane = Plane::new("gym", SignalSet::ALL);
+    let mut plane = Plane::new();
     plane.add(|programs| ReportCollector::new(programs, inbox.clone()))?;
     Ok(plane)
 }

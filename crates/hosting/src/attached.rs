@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use fairwater_linux::{LinuxError, Options, Session};
+use fairwater_linux::{LinuxError, LinuxTcp, Options};
 use fairwater_plane::Plane;
 
 use crate::{TURN, fork};
@@ -118,18 +118,19 @@ fn run(
     notify: &mpsc::Sender<String>,
 ) {
     fork::mark_plane_thread();
-    let mut session = match Session::attach(plane, options) {
-        Ok(session) => session,
+    let (mut server, tcp) = match fairwater_linux::server(plane, options) {
+        Ok(server) => server,
         Err(error) => {
             // The receiver is gone only when the whole process is ending.
             let _ = send_names.send(Err(error));
             return;
         }
     };
-    let _ = send_names.send(Ok(session.names().map(str::to_owned).collect()));
-    while !stop.load(Acquire) {
-        session.turn(TURN);
-        for notice in session.plane_mut().drain_notices() {
+    let names = server.datapath::<LinuxTcp>(tcp).map(LinuxTcp::names);
+    let names = names.into_iter().flatten().map(str::to_owned).collect();
+    let _ = send_names.send(Ok(names));
+    while !stop.load(Acquire) && server.turn(TURN).is_ok() {
+        for notice in server.service_mut().drain_notices() {
             let _ = notify.send(notice.to_string());
         }
     }

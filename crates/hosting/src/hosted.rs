@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use fairwater_linux::{Options, SIGNALS};
+use fairwater_linux::Options;
 use fairwater_plane::{Ecn, PlaneError};
 
 use crate::plane::plane_of_named;
@@ -43,8 +43,11 @@ impl HostedAlgorithms {
     /// # Errors
     /// What keeps them from being hosted; nothing is left attached then.
     pub fn start(algorithms: &[NamedAlgorithm], options: Options) -> Result<Self, HostError> {
-        let all = plane_of_named("linux", SIGNALS, algorithms)?;
-        let need_ecn = all.algorithms().iter().map(|a| a.ecn() == Ecn::Required);
+        let all = plane_of_named(algorithms)?;
+        let need_ecn = all
+            .algorithms()
+            .iter()
+            .map(|a| a.requirements().ecn == Ecn::Required);
         let in_rust: Vec<_> = algorithms
             .iter()
             .filter(|(_, algorithm)| !algorithm.is_python)
@@ -53,7 +56,7 @@ impl HostedAlgorithms {
         let attached = if in_rust.is_empty() {
             None
         } else {
-            let plane = plane_of_named("linux", SIGNALS, &in_rust)?;
+            let plane = plane_of_named(&in_rust)?;
             Some(AttachedPlane::start(plane, options)?)
         };
         let mut names = attached.iter().flat_map(AttachedPlane::names);

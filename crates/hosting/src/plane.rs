@@ -1,23 +1,18 @@
 //! A plane that hosts algorithms under names of the caller's choice.
 
 use fairwater_algorithms::Choice;
-use fairwater_plane::{
-    Aggregate, Algorithm, Control, Ecn, Flow, FlowInfo, Key, Plane, PlaneError, SignalSet,
-};
+use fairwater_plane::{Aggregate, Algorithm, Control, Ecn, Flow, FlowInfo, Key, Plane, PlaneError};
 
 use crate::NamedAlgorithm;
 
-/// A plane for a datapath that has these signals, with these algorithms, each under the name
-/// before it.
+/// A plane with these algorithms, each under the name before it.
 ///
 /// # Errors
 /// The first algorithm that [`Plane::add`] refuses, and why.
 pub fn plane_of<'a>(
-    datapath: &str,
-    signals: SignalSet,
     algorithms: impl IntoIterator<Item = (&'a str, &'a Choice)>,
 ) -> Result<Plane, PlaneError> {
-    let mut plane = Plane::new(datapath, signals);
+    let mut plane = Plane::new();
     for (name, choice) in algorithms {
         plane.add(|programs| {
             Ok(RenamedAlgorithm {
@@ -30,15 +25,11 @@ pub fn plane_of<'a>(
 }
 
 /// [`plane_of`] for resolved algorithms.
-pub(crate) fn plane_of_named(
-    datapath: &str,
-    signals: SignalSet,
-    algorithms: &[NamedAlgorithm],
-) -> Result<Plane, PlaneError> {
+pub(crate) fn plane_of_named(algorithms: &[NamedAlgorithm]) -> Result<Plane, PlaneError> {
     let named = algorithms
         .iter()
         .map(|(name, algorithm)| (name.as_str(), &algorithm.choice));
-    plane_of(datapath, signals, named)
+    plane_of(named)
 }
 
 /// Two algorithms were to be hosted under one name.
@@ -82,6 +73,10 @@ impl Algorithm for RenamedAlgorithm {
 
     fn idle_restart(&self) -> bool {
         self.algorithm.idle_restart()
+    }
+
+    fn needs_rate(&self) -> bool {
+        self.algorithm.needs_rate()
     }
 
     fn ecn(&self) -> Ecn {

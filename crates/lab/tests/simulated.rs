@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fairwater_experiment::{Backend, Controller, Native};
 use fairwater_lab::{Candidate, Comparison, LabError, simulate};
-use fairwater_plane::{Plane, SignalSet};
+use fairwater_plane::Plane;
 use fairwater_results::Results;
 
 fn experiment(link: &str, seconds: u64, names: &[&str]) -> Comparison<Controller> {
@@ -24,7 +24,7 @@ fn experiment(link: &str, seconds: u64, names: &[&str]) -> Comparison<Controller
 }
 
 fn outcome(experiment: &Comparison<Controller>) -> Result<Results, LabError> {
-    let plane = || Ok(Plane::new("sim", SignalSet::ALL));
+    let plane = || Ok(Plane::new());
     let never = AtomicBool::new(false);
     simulate::<LabError>(experiment, plane, &never, &mut |_| ()).map(|simulated| simulated.results)
 }
@@ -113,7 +113,7 @@ fn what_cannot_be_simulated_is_said() {
 
 #[test]
 fn it_ends_when_it_is_cancelled() {
-    let plane = || Ok(Plane::new("sim", SignalSet::ALL));
+    let plane = || Ok(Plane::new());
     let long = experiment("1gbit 20ms 1bdp", 86_400, &["cubic"]);
     let ended = simulate::<LabError>(&long, plane, &AtomicBool::new(true), &mut |_| ());
     assert!(matches!(ended, Err(LabError::Cancelled)));

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Linux TCP as a datapath. A socket's frame is filled with the signals of each ACK and the
- * flow's program is tail-called; when there is none, or the plane is silent, the fallback goes on. */
+/* Linux TCP as a datapath. Loaded once for each algorithm of a plane, over the same maps. A
+ * socket's frame is filled with the signals of each ACK and the flow's program is tail-called; when
+ * there is none, or the plane is silent, the fallback goes on. */
 #include "fallback.h"
 
 char _license[] SEC("license") = "GPL";
 
 /* Set before load: the verifier then drops the code of signals that no program reads. */
 const volatile u32 needed_signals = 0xffffffff;
-const volatile bool idle_restart = true;
+const volatile u16 algorithm = 0; /* index of the algorithm that is registered with these programs */
 const volatile bool needs_ecn = false;
 
 const volatile struct layouts layouts = {};
@@ -104,6 +105,13 @@ static __always_inline void pace_by_window(struct sock *sk, struct tcp_sock *tp)
 		sk->sk_pacing_status = SK_PACING_NONE;
 }
 
+static __always_inline void note_ssthresh(struct frame *f, const struct tcp_sock *tp)
+{
+	u32 packets = tp->snd_ssthresh;
+
+	f->report.ssthresh = packets < TCP_INFINITE_SSTHRESH ? (u64)packets * tp->mss_cache : ~0ull;
+}
+
 /* Work that need not be done at each ACK: four times per RTT, at most each millisecond. */
 static __always_inline void observe(struct sock *sk, struct tcp_sock *tp, struct frame *f, u32 now)
 {
@@ -114,6 +122,7 @@ static __always_inline void observe(struct sock *sk, struct tcp_sock *tp, struct
 	f->observed_us = now;
 	f->srtt_us = tp->srtt_us >> 3;
 	f->bytes_acked = tp->bytes_acked;
+	note_ssthresh(f, tp);
 	if (!f->rate)
 		pace_by_window(sk, tp);
 }
@@ -379,6 +388,15 @@ static __always_inline void restart_after_idle(struct sock *sk, struct tcp_sock 
 	}
 }
 
+static __always_inline bool restarts_after_idle(const struct frame *f)
+{
+	u32 program = f->program;
+
+	if (program >= MAX_PROGRAMS)
+		return true; /* the fallback */
+	return plane.idle_restart[program / 32 % (MAX_PROGRAMS / 32)] & (1u << (program % 32));
+}
+
 SEC("struct_ops")
 void BPF_PROG(fw_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 {
@@ -401,7 +419,7 @@ void BPF_PROG(fw_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 		apply_staged_controls(sk, tp, f);
 	else
 		fallback_tx_start(sk);
-	if (idle_restart || !runs)
+	if (!runs || restarts_after_idle(f))
 		restart_after_idle(sk, tp);
 }
 
@@ -470,6 +488,7 @@ void BPF_PROG(fw_init, struct sock *sk)
 	f->born_us = tp->tcp_mstamp;
 	f->srtt_us = tp->srtt_us >> 3;
 	f->mark = sk->sk_mark;
+	f->algorithm = algorithm;
 	f->aggregate = 0;
 	f->state = FLOW_STARTING;
 	f->report.slot = slot;
@@ -479,6 +498,7 @@ void BPF_PROG(fw_init, struct sock *sk)
 	f->report.cwnd = f->cwnd;
 	f->report.rate = 0;
 	f->report.count = 0;
+	note_ssthresh(f, tp);
 	send_event(f, EVENT_CREATED);
 }
 

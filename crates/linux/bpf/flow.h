@@ -40,7 +40,9 @@ enum signal {
 enum absent { NO_SLOT = 0xffffffff, NO_PROGRAM = 0xffffffff };
 enum stage_set { SET_CWND = 1, SET_RATE = 2 };
 
-#define MAX_PROGRAMS 64
+/* Of all algorithms of a plane. */
+#define MAX_PROGRAMS 128
+#define MAX_ALGORITHMS 64
 
 /* Of a congestion control. */
 struct name {
@@ -60,7 +62,8 @@ struct plane {
 	u32 lost_events; /* created, closed and fault events that the ring had no room for */
 	u32 fallbacks; /* times that a flow went under the fallback */
 	u32 frames_id; /* id of the map of this plane's frames */
-	char name[TCP_CA_NAME_MAX];
+	u32 idle_restart[MAX_PROGRAMS / 32]; /* bit per program: its flows restart after an idle period */
+	struct name algorithms[MAX_ALGORITHMS]; /* congestion controls, by algorithm index */
 	char programs[MAX_PROGRAMS][32]; /* names, by program index */
 };
 
@@ -85,7 +88,8 @@ struct event {
 	u64 cwnd; /* bytes */
 	u64 rate; /* bytes/s */
 	u64 count;
-	u64 spare[2];
+	u64 ssthresh; /* bytes, all ones before the first loss; brought up to date by `observe` */
+	u64 spare;
 };
 
 struct frame {
@@ -98,7 +102,7 @@ struct frame {
 	u32 fault;
 	u32 stage_sequence;
 	/* 20 bytes of the datapath's own */
-	u32 program;      /* index of the running program, NO_PROGRAM before the first */
+	u32 program;      /* index of the running program among all, NO_PROGRAM before the first */
 	u32 cwnd_packets; /* `cwnd` as last applied to the socket */
 	u32 mss;          /* bytes */
 	u32 state;        /* enum flow_state */
@@ -113,7 +117,7 @@ struct frame {
 	u16 local_port; /* host order */
 	u16 remote_port;
 	u16 family;
-	u16 spare16;
+	u16 algorithm; /* index; the plane's choice from the flow's start on */
 	u32 fallbacks;
 	u32 srtt_us;
 	u64 bytes_acked;

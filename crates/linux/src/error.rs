@@ -25,17 +25,22 @@ pub enum LinuxError {
         /// The algorithm's name.
         name: String,
     },
-    /// An algorithm has more programs than the kernel side has room for.
+    /// There are more algorithms, or more programs, than the kernel side has room for.
     #[error(
-        "{algorithm} has {count} programs; at most {} are allowed",
+        "{algorithms} algorithms with {programs} programs are too many; at most {} with {} are \
+         allowed",
+        crate::layout::MAX_ALGORITHMS,
         crate::layout::MAX_PROGRAMS
     )]
     TooManyPrograms {
-        /// The algorithm.
-        algorithm: String,
-        /// How many programs it has.
-        count: usize,
+        /// How many algorithms there are.
+        algorithms: usize,
+        /// How many programs they have.
+        programs: usize,
     },
+    /// There is no algorithm that Linux TCP can run.
+    #[error("there is no algorithm to register")]
+    NoAlgorithm,
     /// A program could not be turned into eBPF.
     #[error("program {program} of {algorithm}: {source}")]
     Generate {

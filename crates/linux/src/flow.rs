@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, fence};
 use fairwater_exec::frame;
 use fairwater_plane::FlowInfo;
 
-use crate::layout::{self, MAX_PROGRAMS, flow_state, plane};
+use crate::layout::{self, MAX_ALGORITHMS, MAX_PROGRAMS, flow_state, plane};
 use crate::shared::Shared;
 
 /// Who controls a flow now.
@@ -102,6 +102,27 @@ impl<'m> Frame<'m> {
     /// The program that runs, by index; [`NO_PROGRAM`] before the first.
     pub(crate) fn program(self) -> u32 {
         self.u32(layout::frame::PROGRAM).load(Relaxed)
+    }
+
+    /// Index of the flow's algorithm among those that are registered.
+    pub(crate) fn algorithm(self) -> usize {
+        let word = self.u32(layout::frame::FAMILY).load(Relaxed);
+        (word >> 16) as usize
+    }
+
+    /// The flow has another algorithm from now on.
+    pub(crate) fn set_algorithm(self, place: usize) {
+        let word = self.u32(layout::frame::FAMILY);
+        let family = word.load(Relaxed) & 0xffff;
+        // There are at most `MAX_ALGORITHMS`.
+        let place = u32::try_from(place).unwrap_or(0);
+        word.store(place << 16 | family, Relaxed);
+    }
+
+    /// Slow-start threshold, bytes; `None` before the first loss.
+    pub(crate) fn ssthresh(self) -> Option<u64> {
+        let bytes = self.u64(layout::frame::SSTHRESH).load(Relaxed);
+        Some(bytes).filter(|bytes| *bytes != u64::MAX)
     }
 
     pub(crate) fn fallbacks(self) -> u32 {
@@ -205,6 +226,8 @@ impl<'m> Frame<'m> {
             remote,
             mss: self.u32(layout::frame::MSS).load(Relaxed),
             cwnd: self.cwnd(),
+            rate: self.rate(),
+            ssthresh: self.ssthresh(),
             srtt_us: self.srtt_us(),
             now_us,
             tag: self.u32(layout::frame::MARK).load(Relaxed),
@@ -283,9 +306,24 @@ impl PlanePage {
         self.0.u32(plane::FRAMES_ID)
     }
 
-    /// The congestion control's name.
-    pub(crate) fn name(&self) -> String {
-        self.0.name::<{ plane::NAME_BYTES / 4 }>(plane::NAME)
+    /// Names of the congestion controls, by algorithm.
+    pub(crate) fn algorithms(&self) -> Vec<String> {
+        (0..MAX_ALGORITHMS)
+            .map(|place| plane::ALGORITHMS + plane::NAME_BYTES * place)
+            .map(|at| self.0.name::<{ plane::NAME_BYTES / 4 }>(at))
+            .take_while(|name| !name.is_empty())
+            .collect()
+    }
+
+    /// Writes the name of the congestion control of the algorithm at that place.
+    pub(crate) fn set_algorithm(&self, place: usize, name: &str) {
+        let mut bytes = [0; plane::NAME_BYTES];
+        let length = name.len().min(plane::NAME_BYTES - 1);
+        bytes[..length].copy_from_slice(&name.as_bytes()[..length]);
+        let at = plane::ALGORITHMS + plane::NAME_BYTES * place;
+        for (at, word) in (at..).step_by(4).zip(bytes.as_chunks::<4>().0) {
+            self.0.u32(at).store(u32::from_ne_bytes(*word), Relaxed);
+        }
     }
 
     /// The name of the program of that index; empty when there is none.

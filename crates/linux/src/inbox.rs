@@ -1,8 +1,8 @@
-//! Events of the kernel side, read from its rings in batches.
+//! Events of the kernel side, read from its ring in batches.
 
 use std::cell::RefCell;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
-use std::time::Duration;
 
 use libbpf_rs::{MapHandle, RingBuffer, RingBufferBuilder};
 
@@ -24,8 +24,6 @@ pub(crate) enum Kind {
 /// One event, borrowed from the batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Message<'a> {
-    /// Index of the algorithm.
-    pub(crate) algorithm: usize,
     pub(crate) kind: Kind,
     pub(crate) slot: u32,
     pub(crate) generation: u32,
@@ -38,21 +36,21 @@ pub(crate) struct Message<'a> {
     pub(crate) fields: &'a [u64],
 }
 
-/// A batch of events, copied from the rings so that the rings are free while events are handled.
+/// A batch of events, copied from the ring so that the ring is free while events are handled.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     words: Vec<u64>,
-    /// Algorithm of each event, and the event's end in `words`.
-    ends: Vec<(usize, usize)>,
+    /// End of each event in `words`.
+    ends: Vec<usize>,
 }
 
 impl Batch {
-    fn push(&mut self, algorithm: usize, event: &[u8]) {
+    fn push(&mut self, event: &[u8]) {
         let (words, rest) = event.as_chunks::<8>();
         if words.len() >= HEADER && rest.is_empty() {
             self.words
                 .extend(words.iter().map(|w| u64::from_ne_bytes(*w)));
-            self.ends.push((algorithm, self.words.len()));
+            self.ends.push(self.words.len());
         }
     }
 
@@ -61,17 +59,13 @@ impl Batch {
         self.ends.clear();
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.ends.len()
-    }
-
     /// The events in order of arrival, without unknown kinds.
     pub(crate) fn messages(&self) -> impl Iterator<Item = Message<'_>> {
         let mut begin = 0;
-        self.ends.iter().filter_map(move |&(algorithm, end)| {
+        self.ends.iter().filter_map(move |&end| {
             let words = &self.words[begin..end];
             begin = end;
-            parse(algorithm, words)
+            parse(words)
         })
     }
 }
@@ -84,7 +78,7 @@ const fn halves(word: u64) -> (u32, u32) {
     (word as u32, (word >> 32) as u32)
 }
 
-fn parse(algorithm: usize, words: &[u64]) -> Option<Message<'_>> {
+fn parse(words: &[u64]) -> Option<Message<'_>> {
     let &[
         kind_slot,
         generation_program,
@@ -109,7 +103,6 @@ fn parse(algorithm: usize, words: &[u64]) -> Option<Message<'_>> {
         _ => return None,
     };
     Some(Message {
-        algorithm,
         kind,
         slot,
         generation,
@@ -122,52 +115,48 @@ fn parse(algorithm: usize, words: &[u64]) -> Option<Message<'_>> {
     })
 }
 
-/// The rings of all algorithms, read as one.
+/// The ring that the kernel side writes.
 #[derive(Debug)]
 pub(crate) struct Inbox {
-    /// `None` without algorithms.
-    rings: Option<RingBuffer<'static>>,
+    ring: RingBuffer<'static>,
+    /// The ring's map: readable while events wait.
+    map: OwnedFd,
     batch: Rc<RefCell<Batch>>,
 }
 
+#[expect(unsafe_code, reason = "libbpf's ring buffer is a pointer")]
+// SAFETY: the ring's memory belongs to no thread. The ring's callback and `batch` share a cell that
+// nobody else has, and whoever moves an `Inbox` moves both.
+unsafe impl Send for Inbox {}
+
 impl Inbox {
-    /// Reads the rings of `events`, in the algorithms' order.
-    pub(crate) fn new<'m>(
-        events: impl IntoIterator<Item = &'m MapHandle>,
-    ) -> Result<Self, LinuxError> {
+    /// Reads this ring.
+    pub(crate) fn new(events: &MapHandle) -> Result<Self, LinuxError> {
+        let what = "read the event ring";
         let batch = Rc::new(RefCell::new(Batch::default()));
+        let into = Rc::clone(&batch);
+        let take = move |event: &[u8]| {
+            into.borrow_mut().push(event);
+            0
+        };
         let mut builder = RingBufferBuilder::new();
-        let mut any = false;
-        for (algorithm, map) in events.into_iter().enumerate() {
-            let into = Rc::clone(&batch);
-            let take = move |event: &[u8]| {
-                into.borrow_mut().push(algorithm, event);
-                0
-            };
-            builder
-                .add(map, take)
-                .map_err(LinuxError::bpf("read the event ring"))?;
-            any = true;
-        }
-        let rings = any
-            .then(|| builder.build())
-            .transpose()
-            .map_err(LinuxError::bpf("read the event ring"))?;
-        Ok(Self { rings, batch })
+        builder.add(events, take).map_err(LinuxError::bpf(what))?;
+        let map = events.as_fd().try_clone_to_owned();
+        Ok(Self {
+            ring: builder.build().map_err(LinuxError::bpf(what))?,
+            map: map.map_err(LinuxError::io(what))?,
+            batch,
+        })
     }
 
-    /// Waits for an event for at most `wait`, in whole milliseconds, then reads all events.
-    pub(crate) fn wait(&self, wait: Duration) {
-        match &self.rings {
-            Some(rings) => {
-                // An interrupted wait is a short wait. A wait that times out reads nothing, also
-                // where there are events that asked for no wake-up.
-                if rings.poll_raw(wait) <= 0 {
-                    let _events = rings.consume_raw();
-                }
-            }
-            None => std::thread::sleep(wait),
-        }
+    /// A descriptor that is readable while events wait.
+    pub(crate) fn readable(&self) -> BorrowedFd<'_> {
+        self.map.as_fd()
+    }
+
+    /// Reads all events that wait.
+    pub(crate) fn consume(&self) {
+        let _events = self.ring.consume_raw();
     }
 
     /// Swaps the events taken so far with `batch`, which should be empty.
@@ -190,7 +179,7 @@ mod tests {
         ) {
             let mut batch = Batch::default();
             for event in &events {
-                batch.push(3, event);
+                batch.push(event);
             }
             let fit = |e: &&Vec<u8>| {
                 e.len() >= 64 && e.len().is_multiple_of(8) && (1..=4).contains(&u32::from_ne_bytes([e[0], e[1], e[2], e[3]]))
@@ -199,7 +188,6 @@ mod tests {
             let read: Vec<_> = batch.messages().collect();
             prop_assert_eq!(read.len(), expected.len());
             for (message, bytes) in read.iter().zip(expected) {
-                prop_assert_eq!(message.algorithm, 3);
                 prop_assert_eq!(message.fields.len(), bytes.len() / 8 - HEADER);
                 prop_assert_eq!(&message.slot.to_ne_bytes()[..], &bytes[4..8]);
                 prop_assert_eq!(&message.time_us.to_ne_bytes()[..], &bytes[16..24]);
@@ -223,10 +211,9 @@ mod tests {
         ];
         let bytes: Vec<u8> = words.iter().flat_map(|w: &u64| w.to_ne_bytes()).collect();
         let mut batch = Batch::default();
-        batch.push(1, &bytes);
+        batch.push(&bytes);
         let messages: Vec<_> = batch.messages().collect();
         let expected = Message {
-            algorithm: 1,
             kind: Kind::Report,
             slot: 7,
             generation: 9,

@@ -11,9 +11,11 @@ use crate::skeleton::datapath::types;
 
 /// `program` of a flow that has none yet.
 pub(crate) const NO_PROGRAM: u32 = types::absent::NO_PROGRAM.0;
-/// Most programs of one algorithm.
+/// Most programs of all algorithms of a plane.
 pub(crate) const MAX_PROGRAMS: usize =
     (size_of::<types::plane>() - plane::PROGRAMS) / plane::PROGRAM_NAME_BYTES;
+/// Most algorithms of one plane.
+pub(crate) const MAX_ALGORITHMS: usize = (plane::PROGRAMS - plane::ALGORITHMS) / plane::NAME_BYTES;
 /// Flag of congestion controls whose connections negotiate ECN.
 pub(crate) const NEEDS_ECN: u32 = types::cong_flags::TCP_CONG_NEEDS_ECN.0;
 /// `sk_pacing_status` of a socket that the kernel paces.
@@ -66,9 +68,11 @@ pub(crate) mod frame {
     pub(crate) const REPORT_PROGRAM: usize = offset_of!(frame, report) + offset_of!(event, program);
     /// Size of `aggregate_key`.
     pub(crate) const KEY_BYTES: usize = 56;
+    pub(crate) const SSTHRESH: usize = offset_of!(frame, report) + offset_of!(event, ssthresh);
 
     // `Frame` reads both ports as one word, and the family as another.
     const _: () = assert!(offset_of!(frame, remote_port) == LOCAL_PORT + 2);
+    const _: () = assert!(offset_of!(frame, algorithm) == FAMILY + 2);
     const _: () = assert!(LOCAL_PORT.is_multiple_of(4) && FAMILY.is_multiple_of(4));
 }
 
@@ -89,8 +93,8 @@ pub(crate) mod plane {
     pub(crate) const LOST_EVENTS: usize = offset_of!(plane, lost_events);
     pub(crate) const FALLBACKS: usize = offset_of!(plane, fallbacks);
     pub(crate) const FRAMES_ID: usize = offset_of!(plane, frames_id);
-    pub(crate) const NAME: usize = offset_of!(plane, name);
-    /// Size of the congestion control's name, TCP_CA_NAME_MAX.
+    pub(crate) const ALGORITHMS: usize = offset_of!(plane, algorithms);
+    /// Size of a congestion control's name, TCP_CA_NAME_MAX.
     pub(crate) const NAME_BYTES: usize = 16;
     pub(crate) const PROGRAMS: usize = offset_of!(plane, programs);
     /// Size of one program's name.
@@ -143,7 +147,8 @@ agree!(
 const _: () = assert!(offset_of!(types::frame, program) == 44);
 const _: () = assert!(offset_of!(types::frame, local) == 256);
 const _: fn(&types::frame) -> &[i8; frame::KEY_BYTES] = |frame| &frame.aggregate_key;
-const _: fn(&types::plane) -> &[i8; plane::NAME_BYTES] = |plane| &plane.name;
+const _: fn(&types::plane) -> &[types::name; MAX_ALGORITHMS] = |plane| &plane.algorithms;
+const _: fn(&types::name) -> &[i8; plane::NAME_BYTES] = |name| &name.bytes;
 const _: fn(&types::plane) -> &[[i8; plane::PROGRAM_NAME_BYTES]; MAX_PROGRAMS] =
     |plane| &plane.programs;
 const _: () = assert!(size_of::<types::event>() == exec::REPORT_HEADER_LEN);

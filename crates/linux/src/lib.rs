@@ -1,6 +1,6 @@
 //! Linux TCP as a datapath, through eBPF struct_ops.
 //!
-//! Each algorithm of a [`fairwater_plane::Plane`] is registered as a Linux congestion control
+//! [`LinuxTcp`] is a direct datapath of a [`fairwater_service::Server`]. Each algorithm of its plane is registered as a Linux congestion control
 //! under its own name (`fw_cubic`), which `setsockopt(TCP_CONGESTION)`, the sysctl
 //! `net.ipv4.tcp_congestion_control` and `ip route … congctl` select. There is no kernel module
 //! and no clang at run time: the kernel side (`bpf/`) is fixed, and each datapath program is
@@ -23,25 +23,27 @@ mod congestion_controls;
 mod error;
 mod flow;
 mod inbox;
+mod kernel_side;
 mod kernel_types;
 mod layout;
 mod migration;
+mod moved;
 pub mod observe;
 mod options;
 pub mod probe;
-mod registration;
-mod session;
 mod shared;
 mod skeleton;
 mod staging;
+mod tcp;
 mod wakeup;
 
 pub use congestion_controls::native_default;
 pub use error::LinuxError;
 pub use flow::FlowState;
 pub use migration::MigrationCounts;
+pub use moved::MovedConnections;
 pub use options::Options;
-pub use session::Session;
+pub use tcp::{CAPABILITIES, LinuxTcp, server};
 
 /// The signals that the Linux datapath has: all of CCP Table 2.
 pub const SIGNALS: fairwater_lang::SignalSet = fairwater_lang::SignalSet::ALL;

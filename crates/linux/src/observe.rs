@@ -20,7 +20,7 @@ const ORIGINS_MAP: &[u8] = b"fw_origin_names";
 /// A program of every plane's kernel side, which uses both.
 const RELEASE_PROGRAM: &[u8] = b"fw_release";
 
-/// A plane, alive, or dead while a socket still has its congestion control.
+/// An algorithm of a plane, alive, or dead while a socket still has its congestion control.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlaneSnapshot {
     /// The congestion control's name, `fw_cubic`.
@@ -29,11 +29,13 @@ pub struct PlaneSnapshot {
     pub pid: u32,
     /// Whether that process lives and its heartbeat is fresh.
     pub alive: bool,
-    /// Flows that found no slot and stayed under the fallback.
+    /// Flows of the plane that found no slot and stayed under the fallback; counted at the plane's
+    /// first algorithm.
     pub without_slot: u32,
-    /// Times that a flow went under the fallback because the plane was silent.
+    /// Times that a flow of the plane went under the fallback because the plane was silent; counted
+    /// at the plane's first algorithm.
     pub fallbacks: u32,
-    /// Its flows.
+    /// The algorithm's flows.
     pub flows: Vec<FlowSnapshot>,
 }
 
@@ -80,7 +82,7 @@ pub struct AggregateSnapshot {
 /// programs the list is empty.
 #[must_use]
 pub fn planes() -> Vec<PlaneSnapshot> {
-    let mut planes: Vec<_> = found().iter().map(FoundPlane::snapshot).collect();
+    let mut planes: Vec<_> = found().iter().flat_map(FoundPlane::snapshots).collect();
     planes.sort_by(|a, b| (&a.name, a.pid).cmp(&(&b.name, b.pid)));
     planes
 }
@@ -95,6 +97,17 @@ pub(crate) struct FoundPlane {
 
 /// The kernel sides of all planes, alive or dead.
 pub(crate) fn found() -> Vec<FoundPlane> {
+    let mut found: Vec<FoundPlane> = Vec::new();
+    for plane in found_programs() {
+        // Each algorithm of a plane has a program over the same maps.
+        if !found.iter().any(|known| known.is(&plane)) {
+            found.push(plane);
+        }
+    }
+    found
+}
+
+fn found_programs() -> Vec<FoundPlane> {
     // Through a program that uses both maps, never by opening every map there is: opening and
     // closing a program array as its owner ends can leave it in the kernel for good (seen on
     // Linux 6.18), and `fw_release` uses none.
@@ -130,14 +143,19 @@ pub(crate) fn found() -> Vec<FoundPlane> {
 pub(crate) fn registered<'p>(planes: &'p [FoundPlane], name: &str) -> Option<&'p FoundPlane> {
     planes
         .iter()
-        .filter(|plane| plane.name() == name)
+        .filter(|plane| plane.has(name))
         .max_by_key(|plane| plane.frames_id())
 }
 
 impl FoundPlane {
-    /// The congestion control's name.
-    pub(crate) fn name(&self) -> String {
-        self.page.name()
+    /// Names of its congestion controls.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.page.algorithms()
+    }
+
+    /// Whether it has a congestion control of that name.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.names().iter().any(|own| own == name)
     }
 
     /// Whether both are the same plane.
@@ -159,21 +177,34 @@ impl FoundPlane {
         silence <= self.page.silent_after_us() && process_lives(self.page.pid())
     }
 
-    fn snapshot(&self) -> PlaneSnapshot {
+    /// One for each algorithm.
+    fn snapshots(&self) -> Vec<PlaneSnapshot> {
         let alive = self.is_alive();
         let page = &self.page;
-        PlaneSnapshot {
-            name: page.name(),
-            pid: page.pid(),
-            alive,
-            without_slot: page.without_slot(),
-            fallbacks: page.fallbacks(),
-            flows: flows(page, alive).unwrap_or_default(),
+        let mut snapshots: Vec<_> = self
+            .names()
+            .into_iter()
+            .enumerate()
+            .map(|(place, name)| PlaneSnapshot {
+                name,
+                pid: page.pid(),
+                alive,
+                without_slot: if place == 0 { page.without_slot() } else { 0 },
+                fallbacks: if place == 0 { page.fallbacks() } else { 0 },
+                flows: Vec::new(),
+            })
+            .collect();
+        for (place, flow) in flows(page, alive).unwrap_or_default() {
+            if let Some(snapshot) = snapshots.get_mut(place) {
+                snapshot.flows.push(flow);
+            }
         }
+        snapshots
     }
 }
 
-fn flows(page: &PlanePage, alive: bool) -> Option<Vec<FlowSnapshot>> {
+/// The flows of a plane, each with the place of its algorithm.
+fn flows(page: &PlanePage, alive: bool) -> Option<Vec<(usize, FlowSnapshot)>> {
     let now = now_us();
     let map = MapHandle::from_map_id(page.frames_id().load(Relaxed)).ok()?;
     let size = usize::try_from(page.frame_size()).ok()?;
@@ -190,7 +221,7 @@ fn flows(page: &PlanePage, alive: bool) -> Option<Vec<FlowSnapshot>> {
             state => state,
         };
         let (local, remote) = frame.addresses();
-        Some(FlowSnapshot {
+        let snapshot = FlowSnapshot {
             id: (slot, frame.generation()),
             local,
             remote,
@@ -204,7 +235,8 @@ fn flows(page: &PlanePage, alive: bool) -> Option<Vec<FlowSnapshot>> {
             aggregate: frame
                 .aggregate()
                 .map(|(number, key)| AggregateSnapshot { number, key }),
-        })
+        };
+        Some((frame.algorithm(), snapshot))
     };
     Some((0..page.slots_used()).filter_map(snapshot).collect())
 }

@@ -8,7 +8,7 @@ mod support;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fairwater_linux::{FlowState, Options, SIGNALS, observe};
+use fairwater_linux::{FlowState, Options, observe};
 use fairwater_plane::{
     Aggregate, Algorithm, By, Control, Flow, FlowInfo, Group, Key, Member, Plane, Report,
 };
@@ -90,7 +90,7 @@ fn marks_tell_aggregates_apart_and_observers_see_them() {
     let given_up = Arc::clone(&give_up);
     let running = Running::start(
         move || {
-            let mut plane = Plane::new("Linux TCP", SIGNALS);
+            let mut plane = Plane::new();
             let build = |programs: &mut fairwater_plane::Programs| {
                 programs.add("count", PROGRAM)?;
                 Ok(ByTag { give_up: given_up })

@@ -220,7 +220,7 @@ fn a_flow_that_goes_wrong_falls_back_and_harms_no_other() {
     let (good, zero, panics) = (Log::default(), Log::default(), Log::default());
     let logs = (Arc::clone(&good), Arc::clone(&zero), Arc::clone(&panics));
     let plane = move || {
-        let mut plane = Plane::new("Linux TCP", fairwater_linux::SIGNALS);
+        let mut plane = Plane::new();
         let build = |name: &'static str, sources, log: Log| {
             move |p: &mut fairwater_plane::Programs| {
                 support::Recorder::build(p, name, sources, &["acked", "n"], &log)

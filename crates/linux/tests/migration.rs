@@ -144,7 +144,7 @@ fn plane_in_a_process_of_its_own() {
 fn successor(name: &'static str, log: &Log) -> (Running, MigrationCounts) {
     let (tell, adopted) = mpsc::channel();
     let plane = recorder(name, COUNT, &["acked"], log, |_| {});
-    let at_once = move |session: &mut fairwater_linux::Session| {
+    let at_once = move |session: &mut fairwater_linux::LinuxTcp| {
         tell.send(session.adopted()).unwrap();
     };
     let running = Running::start_and(plane, Options::default(), at_once).unwrap();

@@ -51,7 +51,7 @@ impl Flow for Aimd {
 }
 
 fn main() -> Result<(), PlaneError> {
-    let mut plane = Plane::new("any", SignalSet::ALL);
+    let mut plane = Plane::new();
     plane.add(Aimd::new)?;
     Ok(())
 }

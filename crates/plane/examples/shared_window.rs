@@ -2,7 +2,7 @@
 
 use fairwater_plane::{
     Aggregate, Algorithm, AlgorithmError, By, Control, Flow, FlowInfo, Group, Key, Member, Plane,
-    Programs, Report, SignalSet,
+    Programs, Report,
 };
 
 /// Bytes.
@@ -65,7 +65,7 @@ impl Flow for SingleFlow {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut plane = Plane::new("example", SignalSet::ALL);
+    let mut plane = Plane::new();
     plane.add(SharedWindow::new)?;
     Ok(())
 }

@@ -21,6 +21,12 @@ pub trait Algorithm: Send {
         true
     }
 
+    /// Whether the algorithm controls its flows by a pacing rate that no window can stand for.
+    /// Datapaths that enforce no rate are then not served. No unless the algorithm says otherwise.
+    fn needs_rate(&self) -> bool {
+        false
+    }
+
     /// What the algorithm needs of explicit congestion notification.
     fn ecn(&self) -> Ecn {
         Ecn::default()
@@ -63,6 +69,10 @@ impl<A: Algorithm + ?Sized> Algorithm for Box<A> {
 
     fn idle_restart(&self) -> bool {
         (**self).idle_restart()
+    }
+
+    fn needs_rate(&self) -> bool {
+        (**self).needs_rate()
     }
 
     fn ecn(&self) -> Ecn {

@@ -24,6 +24,8 @@ pub(crate) struct PendingCommand {
     pub(crate) running: ProgramId,
     /// The first mistake.
     pub(crate) reason: Option<Reason>,
+    /// Name of the algorithm that the flow is to be handed over to.
+    pub(crate) hand_over: Option<String>,
 }
 
 impl PendingCommand {
@@ -32,6 +34,7 @@ impl PendingCommand {
             command: Command::default(),
             running,
             reason: None,
+            hand_over: None,
         }
     }
 
@@ -42,6 +45,8 @@ impl PendingCommand {
         self.command.rate = None;
         self.command.updates.clear();
         self.command.withdraw = false;
+        self.command.hand_over = None;
+        self.hand_over = None;
         self.running = running;
         self.reason = None;
     }
@@ -109,7 +114,7 @@ impl<'a> Control<'a> {
             return self.fail(Reason::ForeignProgram);
         }
         self.pending.running = program;
-        self.pending.command.switch = Some(program.index);
+        self.pending.command.switch = Some(program);
         self.pending.command.updates.clear();
     }
 
@@ -117,6 +122,13 @@ impl<'a> Control<'a> {
     /// [`Notice`](crate::Notice) says why.
     pub fn withdraw(&mut self, why: String) {
         self.fail(Reason::GivenUp(why));
+    }
+
+    /// Hands the flow over to another algorithm of the plane, by name: that algorithm starts from
+    /// the flow's window, rate and SRTT. The present program runs until then. A name that the plane
+    /// does not know is a mistake.
+    pub fn hand_over(&mut self, algorithm: &str) {
+        self.pending.hand_over = Some(algorithm.to_owned());
     }
 
     /// The program that the flow runs, after any [`Control::switch`] of this call.

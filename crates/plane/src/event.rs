@@ -2,6 +2,8 @@
 
 use fairwater_proto::{FlowId, FlowInfo};
 
+use crate::ProgramId;
+
 /// What a datapath tells the plane.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Event<'a> {
@@ -21,11 +23,13 @@ pub enum Event<'a> {
         /// The values.
         report: RawReport<'a>,
     },
-    /// The flow was under the datapath's fallback because the plane was silent, and is back. Its
-    /// algorithm starts afresh from the flow's present state.
+    /// The flow was under the datapath's fallback because the plane was silent, and is back; or it
+    /// is handed over to another algorithm. The algorithm starts from the flow's present state.
     Resumed {
         /// The flow.
         flow: FlowId,
+        /// Index of the algorithm, the flow's present one or another.
+        algorithm: usize,
         /// What is known of the flow now.
         info: &'a FlowInfo,
     },
@@ -60,8 +64,8 @@ impl Event<'_> {
 /// A report as the datapath sends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RawReport<'a> {
-    /// Index of the program that reported, among its algorithm's programs.
-    pub program: u32,
+    /// The program that reported.
+    pub program: ProgramId,
     /// The datapath's time, µs.
     pub time_us: u64,
     /// cwnd after the invocation, bytes.
@@ -75,9 +79,9 @@ pub struct RawReport<'a> {
 /// What the plane tells a datapath to do with one flow. Empty commands are never sent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Command {
-    /// Switch to the program of this index: its variables take their initial values, its timer
-    /// restarts. `updates` then apply to the new program.
-    pub switch: Option<u32>,
+    /// Switch to this program: its variables take their initial values, its timer restarts.
+    /// `updates` then apply to the new program.
+    pub switch: Option<ProgramId>,
     /// Set cwnd, bytes; at least 1.
     pub cwnd: Option<u64>,
     /// Set the pacing rate, bytes/s; 0 is no rate.
@@ -86,6 +90,9 @@ pub struct Command {
     pub updates: Vec<(u16, u64)>,
     /// Put the flow under the datapath's fallback for good.
     pub withdraw: bool,
+    /// Hand the flow over to the algorithm of this index: the datapath answers with
+    /// [`Event::Resumed`]. The present program runs until then.
+    pub hand_over: Option<u32>,
 }
 
 /// Where the plane's commands go: a datapath, or a test.

@@ -1,6 +1,6 @@
 //! What the plane keeps of its algorithms and flows, and shows of them.
 
-use crate::{Algorithm, Ecn, Flow, Key, LoadedProgram, Member};
+use crate::{Algorithm, Flow, Key, LoadedProgram, Member, Requirements};
 
 /// Counts of one algorithm, from the start of the plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -21,8 +21,7 @@ pub struct AlgorithmStatistics {
 pub struct HostedAlgorithm {
     pub(crate) algorithm: Box<dyn Algorithm>,
     pub(crate) name: String,
-    pub(crate) idle_restart: bool,
-    pub(crate) ecn: Ecn,
+    pub(crate) requirements: Requirements,
     pub(crate) programs: Vec<LoadedProgram>,
     pub(crate) statistics: AlgorithmStatistics,
 }
@@ -41,17 +40,10 @@ impl HostedAlgorithm {
         &self.programs
     }
 
-    /// Whether the datapath restarts its flows from the restart window after an idle period
-    /// (RFC 5681 §4.1).
+    /// What it needs of a datapath.
     #[must_use]
-    pub fn idle_restart(&self) -> bool {
-        self.idle_restart
-    }
-
-    /// What its flows need of explicit congestion notification.
-    #[must_use]
-    pub fn ecn(&self) -> Ecn {
-        self.ecn
+    pub fn requirements(&self) -> &Requirements {
+        &self.requirements
     }
 
     /// Its counts.

@@ -23,13 +23,16 @@ mod notice;
 mod plane;
 mod programs;
 mod report;
+mod requirements;
 
 pub use aggregate::{Aggregate, By, Claim, Group, Key, Member, divide};
 pub use algorithm::{Algorithm, Ecn, Flow};
 pub use control::Control;
 pub use event::{Command, CommandSink, Event, RawReport};
-pub use fairwater_lang::{ConstantValue, MAX_RATE, MissingSignals, Signal, SignalSet, nearest};
-pub use fairwater_proto::{FlowId, FlowInfo};
+pub use fairwater_lang::{ConstantValue, MAX_RATE, Signal, SignalSet, nearest};
+pub use fairwater_proto::{
+    Abilities, Capabilities, Fallback, FlowId, FlowInfo, SignalQualities, SignalQuality,
+};
 pub use hosted::{
     AggregateSnapshot, AlgorithmStatistics, Controller, FlowSnapshot, HostedAlgorithm,
 };
@@ -38,3 +41,4 @@ pub use notice::{Notice, Reason};
 pub use plane::{MAX_FLOWS, Plane, PlaneError, PlaneStatistics};
 pub use programs::{AlgorithmError, Field, LoadedProgram, ProgramHandle, ProgramId, Programs, Var};
 pub use report::Report;
+pub use requirements::{Requirements, Unmet};

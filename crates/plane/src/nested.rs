@@ -71,7 +71,7 @@ impl Nested {
             index: 0,
         };
         let mut pending = PendingCommand::new(first);
-        pending.command.switch = Some(first.index);
+        pending.command.switch = Some(first);
         let author = {
             let mut control = Control::new(&mut pending, &self.programs);
             self.algorithm.new_flow(info, &mut control)
@@ -146,7 +146,7 @@ impl NestedFlow {
         }
         let now_us = signals[Signal::Now as usize];
         let raw = RawReport {
-            program: running.index,
+            program: running,
             time_us: now_us,
             cwnd: self.registers.cwnd,
             rate: self.registers.rate,

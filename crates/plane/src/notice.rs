@@ -78,6 +78,9 @@ pub enum Reason {
     /// The algorithm switched to a program of another algorithm.
     #[error("the algorithm switched to a program that is not its own")]
     ForeignProgram,
+    /// The algorithm handed the flow over to an algorithm that the plane does not have.
+    #[error("the algorithm handed the flow over to `{0}`, which the plane does not have")]
+    UnknownAlgorithm(String),
     /// The datapath stopped the flow's program.
     #[error("the datapath stopped it: {0}")]
     Datapath(String),

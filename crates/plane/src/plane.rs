@@ -4,7 +4,7 @@ mod aggregated;
 
 use std::collections::VecDeque;
 
-use fairwater_lang::{MissingSignals, SignalSet};
+use fairwater_lang::SignalSet;
 use thiserror::Error;
 
 use crate::contain::{close, contain, discard};
@@ -13,7 +13,7 @@ use crate::hosted::{HostedFlow, Role};
 use crate::{
     AggregateSnapshot, Algorithm, AlgorithmError, AlgorithmStatistics, Command, CommandSink,
     Control, Controller, Event, FlowId, FlowInfo, FlowSnapshot, HostedAlgorithm, LoadedProgram,
-    Notice, ProgramId, Programs, RawReport, Reason, Report,
+    Notice, ProgramId, Programs, RawReport, Reason, Report, Requirements,
 };
 use aggregated::Aggregates;
 
@@ -36,16 +36,6 @@ pub enum PlaneError {
         /// The algorithm's name.
         algorithm: String,
     },
-    /// A program reads signals that the datapath lacks (CCP §5.3).
-    #[error("algorithm `{algorithm}`, program `{program}`: {missing}")]
-    MissingSignals {
-        /// The algorithm's name.
-        algorithm: String,
-        /// The program's name.
-        program: String,
-        /// The signals, and the datapath.
-        missing: MissingSignals,
-    },
 }
 
 /// Counts of a plane that belong to no algorithm.
@@ -59,7 +49,7 @@ pub struct PlaneStatistics {
     pub notices_lost: u64,
 }
 
-/// Hosts algorithms for one datapath, sans I/O.
+/// Hosts algorithms, sans I/O.
 ///
 /// Everything happens in [`Plane::on_event`], on the caller's thread. Author code that fails
 /// harms its own flow alone, or those of its aggregate: they are withdrawn to the datapath's
@@ -67,8 +57,6 @@ pub struct PlaneStatistics {
 /// allocation of the plane's.
 #[derive(Debug)]
 pub struct Plane {
-    datapath: String,
-    signals: SignalSet,
     algorithms: Vec<HostedAlgorithm>,
     flows: Vec<Option<HostedFlow>>,
     aggregates: Aggregates,
@@ -77,13 +65,17 @@ pub struct Plane {
     statistics: PlaneStatistics,
 }
 
+impl Default for Plane {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Plane {
-    /// A plane for a datapath of that name that has these signals.
+    /// A plane without algorithms.
     #[must_use]
-    pub fn new(datapath: &str, signals: SignalSet) -> Self {
+    pub fn new() -> Self {
         Self {
-            datapath: datapath.to_owned(),
-            signals,
             algorithms: Vec::new(),
             flows: Vec::new(),
             aggregates: Aggregates::default(),
@@ -96,8 +88,8 @@ impl Plane {
     /// Builds an algorithm, compiles its programs and takes it in. Returns its index.
     ///
     /// # Errors
-    /// What `build` returns; a plane refuses an algorithm without programs, or with one that
-    /// reads a signal that the datapath lacks. The plane is then as before.
+    /// What `build` returns; a plane refuses an algorithm without programs. The plane is then as
+    /// before.
     pub fn add<A, F>(&mut self, build: F) -> Result<usize, PlaneError>
     where
         A: Algorithm + 'static,
@@ -111,18 +103,15 @@ impl Plane {
         if programs.is_empty() {
             return Err(PlaneError::NoProgram { algorithm: name });
         }
-        for p in &programs {
-            if let Err(missing) = p.program().require(self.signals, &self.datapath) {
-                return Err(PlaneError::MissingSignals {
-                    algorithm: name,
-                    program: p.name().to_owned(),
-                    missing,
-                });
-            }
-        }
-        self.algorithms.push(HostedAlgorithm {
-            idle_restart: algorithm.idle_restart(),
+        let read = programs.iter().map(|p| p.program().signals);
+        let requirements = Requirements {
+            signals: read.fold(SignalSet::EMPTY, SignalSet::union),
+            rate: algorithm.needs_rate(),
             ecn: algorithm.ecn(),
+            idle_restart: algorithm.idle_restart(),
+        };
+        self.algorithms.push(HostedAlgorithm {
+            requirements,
             algorithm: Box::new(algorithm),
             name,
             programs,
@@ -181,7 +170,11 @@ impl Plane {
                 info,
             } => self.created(flow, algorithm, info, sink),
             Event::Reported { flow, report } => self.reported(flow, report, sink),
-            Event::Resumed { flow, info } => self.resumed(flow, info, sink),
+            Event::Resumed {
+                flow,
+                algorithm,
+                info,
+            } => self.resumed(flow, algorithm, info, sink),
             Event::Faulted { flow, reason } => self.faulted(flow, reason, sink),
             Event::Closed { flow } => self.closed(flow, sink),
         }
@@ -222,8 +215,9 @@ impl Plane {
         self.start(flow, algorithm, info, sink);
     }
 
-    fn resumed(&mut self, flow: FlowId, info: &FlowInfo, sink: &mut dyn CommandSink) {
-        let Some(hosted_flow) = hosted_flow(&mut self.flows, flow) else {
+    fn resumed(&mut self, flow: FlowId, to: usize, info: &FlowInfo, sink: &mut dyn CommandSink) {
+        let known = to < self.algorithms.len();
+        let Some(hosted_flow) = find_flow(&mut self.flows, flow).filter(|_| known) else {
             self.statistics.stray += 1;
             return;
         };
@@ -232,11 +226,14 @@ impl Plane {
         match std::mem::replace(&mut hosted_flow.role, Role::Withdrawn) {
             Role::Withdrawn => return,
             former => {
+                // There are no more algorithms than a `u32` counts.
+                hosted_flow.algorithm = u32::try_from(to).unwrap_or(u32::MAX);
+                hosted_flow.program = 0;
                 self.algorithms[algorithm].statistics.flows -= 1;
                 self.end(former, sink);
             }
         }
-        self.start(flow, algorithm, info, sink);
+        self.start(flow, to, info, sink);
     }
 
     /// The flow in a slot comes under its algorithm, in an aggregate or alone.
@@ -280,13 +277,13 @@ impl Plane {
         let first = program_id(algorithm, 0);
         let pending = &mut self.pending;
         pending.reset(first);
-        pending.command.switch = Some(first.index);
+        pending.command.switch = Some(first);
         let mut control = Control::new(pending, &hosted.programs);
         let made = contain(|| hosted.algorithm.new_flow(info, &mut control));
         match (made, pending.reason.take()) {
             (Ok(new), None) => {
                 hosted.statistics.flows += 1;
-                if let Some(hosted_flow) = hosted_flow(&mut self.flows, flow) {
+                if let Some(hosted_flow) = find_flow(&mut self.flows, flow) {
                     hosted_flow.program = pending.running.index;
                     hosted_flow.role = Role::Alone(new);
                 }
@@ -322,22 +319,22 @@ impl Plane {
     }
 
     fn reported(&mut self, flow: FlowId, raw: RawReport<'_>, sink: &mut dyn CommandSink) {
-        let Some(hosted_flow) = hosted_flow(&mut self.flows, flow) else {
+        let Some(hosted_flow) = find_flow(&mut self.flows, flow) else {
             self.statistics.stray += 1;
             return;
         };
         let algorithm = hosted_flow.algorithm as usize;
         let hosted = &mut self.algorithms[algorithm];
+        // A report of the algorithm that the flow had before was under way.
+        if raw.program != program_id(algorithm, hosted_flow.program) {
+            return self.superseded(algorithm, &raw);
+        }
         let expected = hosted
             .programs
-            .get(raw.program as usize)
+            .get(raw.program.index as usize)
             .map(LoadedProgram::report_len);
         if expected != Some(raw.fields.len()) {
             self.statistics.malformed += 1;
-            return;
-        }
-        if raw.program != hosted_flow.program {
-            hosted.statistics.superseded += 1;
             return;
         }
         let running = program_id(algorithm, hosted_flow.program);
@@ -364,15 +361,24 @@ impl Plane {
         // Nearly every report; a reason is large, so it is not to be moved here.
         if outcome.is_ok() && foreign.is_none() && pending.reason.is_none() {
             hosted_flow.program = pending.running.index;
-            if pending.command != Command::default() {
-                sink.command(flow, &pending.command);
+            if pending.hand_over.is_none() {
+                if pending.command != Command::default() {
+                    sink.command(flow, &pending.command);
+                }
+                return;
             }
-            return;
+            match self.hand_over(flow, sink) {
+                Ok(()) => return,
+                Err(reason) => self.pending.reason = Some(reason),
+            }
         }
         let panicked = outcome.err();
         let misuse = match foreign {
             Some(field) => Some(foreign_field(&self.algorithms, field, running)),
-            None => pending.reason.take(),
+            None => self.pending.reason.take(),
+        };
+        let Some(hosted_flow) = find_flow(&mut self.flows, flow) else {
+            return;
         };
         if let Role::Alone(left) = std::mem::replace(&mut hosted_flow.role, Role::Withdrawn) {
             match panicked {
@@ -386,8 +392,33 @@ impl Plane {
         }
     }
 
+    /// Sends the pending command with the hand-over that it asks for.
+    fn hand_over(&mut self, flow: FlowId, sink: &mut dyn CommandSink) -> Result<(), Reason> {
+        let Some(name) = self.pending.hand_over.take() else {
+            return Ok(());
+        };
+        let Some(to) = self.algorithms.iter().position(|a| a.name == name) else {
+            return Err(Reason::UnknownAlgorithm(name));
+        };
+        self.pending.command.hand_over = u32::try_from(to).ok();
+        sink.command(flow, &self.pending.command);
+        Ok(())
+    }
+
+    /// A report that the flow's present program did not send.
+    #[cold]
+    fn superseded(&mut self, algorithm: usize, raw: &RawReport<'_>) {
+        let reporter = self.algorithms.get(raw.program.algorithm as usize);
+        let program = reporter.and_then(|a| a.programs.get(raw.program.index as usize));
+        if program.map(LoadedProgram::report_len) == Some(raw.fields.len()) {
+            self.algorithms[algorithm].statistics.superseded += 1;
+        } else {
+            self.statistics.malformed += 1;
+        }
+    }
+
     fn faulted(&mut self, flow: FlowId, reason: &str, sink: &mut dyn CommandSink) {
-        let Some(hosted_flow) = hosted_flow(&mut self.flows, flow) else {
+        let Some(hosted_flow) = find_flow(&mut self.flows, flow) else {
             self.statistics.stray += 1;
             return;
         };
@@ -401,7 +432,7 @@ impl Plane {
     }
 
     fn closed(&mut self, flow: FlowId, sink: &mut dyn CommandSink) {
-        if hosted_flow(&mut self.flows, flow).is_none() {
+        if find_flow(&mut self.flows, flow).is_none() {
             self.statistics.stray += 1;
             return;
         }
@@ -456,7 +487,7 @@ fn program_id(algorithm: usize, index: u32) -> ProgramId {
     }
 }
 
-fn hosted_flow(flows: &mut [Option<HostedFlow>], flow: FlowId) -> Option<&mut HostedFlow> {
+fn find_flow(flows: &mut [Option<HostedFlow>], flow: FlowId) -> Option<&mut HostedFlow> {
     let hosted_flow = flows.get_mut(flow.slot as usize)?.as_mut()?;
     (hosted_flow.generation == flow.generation).then_some(hosted_flow)
 }

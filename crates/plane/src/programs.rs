@@ -13,6 +13,27 @@ pub struct ProgramId {
     pub(crate) index: u32,
 }
 
+impl ProgramId {
+    /// The program of this index of the algorithm of that index, in the order of
+    /// [`Plane::add`](crate::Plane::add).
+    #[must_use]
+    pub const fn new(algorithm: u32, index: u32) -> Self {
+        Self { algorithm, index }
+    }
+
+    /// Index of the algorithm in its plane.
+    #[must_use]
+    pub const fn algorithm(self) -> u32 {
+        self.algorithm
+    }
+
+    /// Index among the algorithm's programs.
+    #[must_use]
+    pub const fn index(self) -> u32 {
+        self.index
+    }
+}
+
 /// A report field of one program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Field {

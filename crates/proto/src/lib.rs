@@ -30,6 +30,7 @@
 extern crate alloc;
 
 pub mod ccp;
+mod description;
 mod dialect;
 mod error;
 mod fixed;
@@ -41,6 +42,7 @@ pub mod own;
 mod refusal;
 mod values;
 
+pub use description::{Abilities, Capabilities, Fallback, SignalQualities, SignalQuality};
 pub use dialect::{Dialect, Messages};
 pub use error::{DecodeError, DecodeErrorKind, EncodeError};
 pub use flow::{FlowId, FlowInfo};

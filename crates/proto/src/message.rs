@@ -1,9 +1,7 @@
 //! The messages, whatever encoding carries them. They borrow from the bytes received.
 
-use fairwater_lang::SignalSet;
-
 use crate::refusal::Refusal;
-use crate::{Fields, FlowId, FlowInfo, Updates};
+use crate::{Capabilities, Fields, FlowId, FlowInfo, Updates};
 
 /// What a datapath says to a plane.
 #[derive(Debug, Clone, PartialEq)]
@@ -71,6 +69,9 @@ pub enum ToDatapath<'a> {
     Install {
         /// Its number, the plane's choice. Not 0.
         program: u32,
+        /// Whether flows that run it restart from a smaller window after an idle period
+        /// (RFC 5681 §4.1). libccp's encoding does not carry it: there they may.
+        idle_restart: bool,
         /// The program: `fairwater_lang::binary` in our encoding, libccp's events and
         /// instructions (from the counts on, offset 12 of INSTALL) in libccp's.
         body: &'a [u8],
@@ -95,6 +96,14 @@ pub enum ToDatapath<'a> {
         /// Put the flow under the datapath's fallback for good.
         withdraw: bool,
     },
+    /// A flow is to have another algorithm: the datapath asks for that algorithm from now on, and
+    /// answers with a Resumed. The flow's present program runs until a Command switches it.
+    HandOver {
+        /// The flow.
+        flow: FlowId,
+        /// The algorithm's name.
+        algorithm: &'a str,
+    },
     /// A message of the datapath's was refused; nothing was changed by it.
     Refused(Refusal),
 }
@@ -106,10 +115,8 @@ pub struct Hello<'a> {
     pub name: &'a str,
     /// Tells its successive lives apart: a new one has no flow of the former.
     pub instance: u64,
-    /// The signals that it has (CCP §5.3).
-    pub signals: SignalSet,
-    /// How many programs it keeps.
-    pub max_programs: u32,
+    /// What it has and can do.
+    pub capabilities: Capabilities,
 }
 
 /// Who a plane is.

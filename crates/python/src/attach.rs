@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use fairwater_hosting::{AttachError, AttachedPlane, plane_of};
-use fairwater_linux::{LinuxError, Options, SIGNALS};
+use fairwater_linux::{LinuxError, Options};
 use pyo3::exceptions::{PyOSError, PyPermissionError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -50,7 +50,7 @@ impl Attachment {
     ) -> PyResult<Self> {
         let choice =
             algorithm::choice(class, parameters).map_err(|error| command::refusal(py, error))?;
-        let plane = plane_of("linux", SIGNALS, [(choice.name(), &choice)])
+        let plane = plane_of([(choice.name(), &choice)])
             .map_err(|error| PyValueError::new_err(error.to_string()))?;
         let options = Options {
             silent_after: Duration::try_from_secs_f64(silent_after_s)

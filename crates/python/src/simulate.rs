@@ -14,7 +14,7 @@ use fairwater_experiment::Backend;
 use fairwater_hosting::{FolderResolver, ResolveError, is_python_spec, plane_of};
 use fairwater_lab::points::{schedule, simulated};
 use fairwater_net::Time;
-use fairwater_plane::SignalSet;
+
 use fairwater_results::{PointResult, tables};
 use fairwater_scenario::{self as scenario, Point, Resolver, Scenario};
 use fairwater_sim::{Observer, SimulationError};
@@ -258,8 +258,8 @@ impl Run<'_> {
                 algorithms.push((text, choice));
             }
         }
-        let plane = plane_of("sim", SignalSet::ALL, algorithms)
-            .map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let plane =
+            plane_of(algorithms).map_err(|error| PyValueError::new_err(error.to_string()))?;
         match fairwater_sim::run(&point.experiment, plane, observer) {
             Ok(outcome) => Ok(Some(simulated(point, &outcome))),
             Err(SimulationError::Stopped) => Ok(None),

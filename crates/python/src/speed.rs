@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use fairwater_plane::{Command, CommandSink, Event, FlowId, FlowInfo, Plane, RawReport, SignalSet};
+use fairwater_plane::{Command, CommandSink, Event, FlowId, FlowInfo, Plane, ProgramId, RawReport};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -32,7 +32,7 @@ pub(crate) fn time_reports(
     flows: u32,
 ) -> PyResult<(f64, u64)> {
     let choice = algorithm::choice(class, parameters).map_err(|unknown| refusal(py, unknown))?;
-    let mut plane = Plane::new("speed", SignalSet::ALL);
+    let mut plane = Plane::new();
     plane
         .add(|programs| choice.build(programs))
         .map_err(|error| PyValueError::new_err(error.to_string()))?;
@@ -61,6 +61,7 @@ fn time(plane: &mut Plane, reports: u64, flows: u32) -> (f64, u64) {
             srtt_us: 0,
             now_us: 0,
             tag: 0,
+            ..FlowInfo::default()
         };
         let created = Event::Created {
             flow: flow(slot),
@@ -78,7 +79,7 @@ fn time(plane: &mut Plane, reports: u64, flows: u32) -> (f64, u64) {
             *field = 1000 + (at + index as u64) % 10_000;
         }
         let report = RawReport {
-            program: 0,
+            program: ProgramId::new(0, 0),
             time_us: at,
             cwnd: 14_480 + at % 100_000,
             rate: 0,

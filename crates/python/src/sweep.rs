@@ -8,7 +8,7 @@ use fairwater_algorithms::Choice;
 use fairwater_experiment::Backend;
 use fairwater_hosting::{FolderResolver, plane_of, python_source, resolve};
 use fairwater_lab::points::simulated;
-use fairwater_plane::SignalSet;
+
 use fairwater_results::{Folder, PointResult, report, write_whole};
 use fairwater_scenario::{self as scenario, Point, Resolver, Scenario};
 use pyo3::exceptions::{PyOSError, PyValueError};
@@ -107,7 +107,7 @@ impl Grid {
             }
         }
         let named = choices.iter().map(|(name, choice)| (name.as_str(), choice));
-        let plane = plane_of("sim", SignalSet::ALL, named).map_err(refused)?;
+        let plane = plane_of(named).map_err(refused)?;
         let outcome = fairwater_sim::run(&point.experiment, plane, &mut ()).map_err(refused)?;
         Ok(simulated(point, &outcome))
     }

@@ -6,7 +6,7 @@ use fairwater_lang::{Program, Scope, binary};
 use fairwater_proto::Dialect;
 
 use super::libccp_programs::{self, Portable};
-use fairwater_plane::{HostedAlgorithm, LoadedProgram};
+use fairwater_plane::{Ecn, HostedAlgorithm, LoadedProgram, Requirements};
 
 pub(super) use super::libccp_programs::APPENDED;
 
@@ -41,6 +41,8 @@ pub(super) struct Entry {
     /// Its index among the algorithm's programs.
     pub(super) index: u32,
     pub(super) report_len: usize,
+    /// What its algorithm needs of a datapath.
+    requirements: Requirements,
     name: String,
     program: Arc<Program>,
     own: Vec<u8>,
@@ -60,7 +62,7 @@ impl Catalogue {
             for (index, program) in hosted.programs().iter().enumerate() {
                 catalogue
                     .entries
-                    .push(Entry::new(place(algorithm), place(index), program));
+                    .push(Entry::new((algorithm, hosted), place(index), program));
             }
         }
         if let Some(fallback) = Entry::fallback() {
@@ -122,21 +124,44 @@ impl Catalogue {
 }
 
 impl Entry {
-    fn new(algorithm: u32, index: u32, loaded: &LoadedProgram) -> Self {
-        Self::of(algorithm, index, loaded.name(), loaded.shared())
+    fn new(
+        (algorithm, hosted): (usize, &HostedAlgorithm),
+        index: u32,
+        loaded: &LoadedProgram,
+    ) -> Self {
+        let requirements = *hosted.requirements();
+        let algorithm = place(algorithm);
+        Self::of(
+            (algorithm, requirements),
+            index,
+            loaded.name(),
+            loaded.shared(),
+        )
     }
 
     /// `None` never: the source is a constant that compiles.
     fn fallback() -> Option<Self> {
         let compiled = fairwater_lang::compile("fallback", libccp_programs::FALLBACK).ok()?;
         let program = Arc::new(compiled.program);
-        Some(Self::of(u32::MAX, 0, "fallback", program))
+        let requirements = Requirements {
+            signals: program.signals,
+            rate: false,
+            ecn: Ecn::AsConfigured,
+            idle_restart: true,
+        };
+        Some(Self::of((u32::MAX, requirements), 0, "fallback", program))
     }
 
-    fn of(algorithm: u32, index: u32, name: &str, program: Arc<Program>) -> Self {
+    fn of(
+        (algorithm, requirements): (u32, Requirements),
+        index: u32,
+        name: &str,
+        program: Arc<Program>,
+    ) -> Self {
         Self {
             algorithm,
             index,
+            requirements,
             report_len: program.report_len(),
             name: name.to_owned(),
             own: binary::encode(&program),
@@ -149,8 +174,8 @@ impl Entry {
         &self.name
     }
 
-    pub(super) fn program(&self) -> &Program {
-        &self.program
+    pub(super) fn requirements(&self) -> &Requirements {
+        &self.requirements
     }
 
     /// Why the dialect cannot express it.

@@ -5,6 +5,8 @@ use fairwater_proto::Dialect;
 use super::catalogue::Catalogue;
 use super::deferred_commands::DeferredCommands;
 use super::peer::{Installed, Peer};
+use super::service::join;
+use super::slots::{Location, PlaneSlots};
 use super::statistics::ServiceStatistics;
 use fairwater_plane::{Command, CommandSink, FlowId};
 
@@ -12,6 +14,7 @@ use fairwater_plane::{Command, CommandSink, FlowId};
 pub(super) struct CommandQueue<'a> {
     catalogue: &'a Catalogue,
     statistics: &'a mut ServiceStatistics,
+    plane_slots: &'a PlaneSlots,
     deferred: &'a mut DeferredCommands,
     peer: &'a mut Peer,
     dialect: Dialect,
@@ -19,7 +22,17 @@ pub(super) struct CommandQueue<'a> {
     flow: FlowId,
     /// The peer's slot of the flow that the present command is for.
     slot: u32,
-    errors: Vec<(u32, CommandError)>,
+    outcome: Outcome,
+}
+
+/// What is left to do when the plane has handled an event, by slot of the peer.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    /// Flows whose commands cannot be carried out, each once.
+    pub(super) errors: Vec<(u32, CommandError)>,
+    /// Flows to be handed over to the algorithm of that index, where the dialect has no message for
+    /// it.
+    pub(super) hand_overs: Vec<(u32, u32)>,
 }
 
 /// Why a command for a flow cannot be carried out.
@@ -35,7 +48,7 @@ pub(super) struct CommandError {
 impl<'a> CommandQueue<'a> {
     #[inline]
     pub(super) fn new(
-        catalogue: &'a Catalogue,
+        (catalogue, plane_slots): (&'a Catalogue, &'a PlaneSlots),
         statistics: &'a mut ServiceStatistics,
         deferred: &'a mut DeferredCommands,
         peer: &'a mut Peer,
@@ -45,24 +58,26 @@ impl<'a> CommandQueue<'a> {
         Self {
             catalogue,
             statistics,
+            plane_slots,
             deferred,
             peer,
             dialect,
             flow,
             slot,
-            errors: Vec::new(),
+            outcome: Outcome::default(),
         }
     }
 
-    /// The slots of flows whose commands cannot be carried out, each once.
+    /// What is left to do.
     #[inline]
-    pub(super) fn into_errors(self) -> Vec<(u32, CommandError)> {
-        self.errors
+    pub(super) fn into_outcome(self) -> Outcome {
+        self.outcome
     }
 
     fn command_error(&mut self, command_error: CommandError) {
-        if self.errors.iter().all(|(slot, _)| *slot != self.slot) {
-            self.errors.push((self.slot, command_error));
+        let errors = &mut self.outcome.errors;
+        if errors.iter().all(|(slot, _)| *slot != self.slot) {
+            errors.push((self.slot, command_error));
         }
     }
 
@@ -96,21 +111,20 @@ impl<'a> CommandQueue<'a> {
     fn obstacle(&self, place: u32) -> Option<String> {
         let entry = self.catalogue.entry(place)?;
         let introduction = self.peer.introduction.as_ref()?;
-        if let Err(missing) = entry
-            .program()
-            .require(introduction.signals, &introduction.name)
-        {
-            return Some(missing.to_string());
+        let capabilities = &introduction.capabilities;
+        let unmet = entry.requirements().unmet(capabilities);
+        if !unmet.is_empty() {
+            return Some(join(&unmet));
         }
         if let Some(bound) = entry.inexpressible(self.dialect) {
             return Some(bound.to_owned());
         }
         let is_fallback = |place| self.catalogue.fallback().is_some_and(|f| f.place == place);
         let keeps = match self.dialect {
-            Dialect::Own => introduction.max_programs,
+            Dialect::Own => capabilities.max_programs,
             // libccp 1.2 never uses the last entry of its table; one is for the fallback.
-            Dialect::Ccp if is_fallback(place) => introduction.max_programs - 1,
-            Dialect::Ccp => introduction.max_programs.saturating_sub(2),
+            Dialect::Ccp if is_fallback(place) => capabilities.max_programs - 1,
+            Dialect::Ccp => capabilities.max_programs.saturating_sub(2),
         };
         (self.peer.installed() >= keeps as usize)
             .then(|| format!("it keeps no more than {keeps} programs of algorithms"))
@@ -154,7 +168,7 @@ impl<'a> CommandQueue<'a> {
             return;
         };
         if let Some(index) = command.switch {
-            peer_flow.program = self.catalogue.place(peer_flow.algorithm, index);
+            peer_flow.program = self.catalogue.place(index.algorithm(), index.index());
         }
         let place = peer_flow.program;
         let pending = self
@@ -173,6 +187,11 @@ impl<'a> CommandQueue<'a> {
             Dialect::Own => value,
             Dialect::Ccp => value.min(u32::MAX.into()),
         };
+        match (command.hand_over, self.dialect) {
+            (None, _) => {}
+            (to, Dialect::Own) => pending.hand_over = to,
+            (Some(to), Dialect::Ccp) => self.outcome.hand_overs.push((self.slot, to)),
+        }
         pending.cwnd = command.cwnd.map(clamp).or(pending.cwnd);
         pending.rate = command.rate.map(clamp).or(pending.rate);
         if let Some(entry) = self.catalogue.entry(place) {
@@ -191,8 +210,8 @@ impl CommandSink for CommandQueue<'_> {
         if flow == self.flow {
             return self.carry_out(command);
         }
-        match self.deferred.location(flow) {
-            Some((peer, slot)) if peer == self.peer.id => {
+        match self.plane_slots.location(flow) {
+            Some(Location::Peer { peer, slot }) if peer == self.peer.id => {
                 let own = std::mem::replace(&mut self.slot, slot);
                 self.carry_out(command);
                 self.slot = own;
@@ -211,10 +230,10 @@ impl CommandQueue<'_> {
         }
         if let Some(index) = command.switch {
             let slot_record = self.peer.slots.get(self.slot as usize);
-            let Some(peer_flow) = slot_record.and_then(|slot_record| slot_record.peer_flow) else {
+            if slot_record.is_none_or(|slot_record| slot_record.peer_flow.is_none()) {
                 return;
-            };
-            let place = self.catalogue.place(peer_flow.algorithm, index);
+            }
+            let place = self.catalogue.place(index.algorithm(), index.index());
             if let Err(why) = self.install(place) {
                 self.command_error(CommandError { program: None, why });
                 return;

@@ -1,21 +1,25 @@
-//! A plane for datapaths behind links: any number of them, in either dialect.
+//! One plane for every datapath of a host: any number of them, in this process or behind links.
 //!
-//! [`Service`] is the whole protocol, sans I/O: packets of peers and the time in, packets out.
-//! It joins each peer's flows to the slots of one [`Plane`](fairwater_plane::Plane), installs programs
+//! A *direct* datapath registers what it has and can do ([`Service::register`]), hands over events
+//! and takes commands, without messages: [`DirectDatapath`] in a [`Server`]'s loop. Algorithms that
+//! it cannot run are refused there, by name and reason, and go on elsewhere.
+//!
+//! For datapaths behind *links*, [`Service`] is the whole protocol, sans I/O: packets of peers and
+//! the time in, packets out. It joins each peer's flows to the slots of one [`Plane`](fairwater_plane::Plane), installs programs
 //! where they are first needed, repeats the sign of life, and refuses what is wrong by a counted
 //! reason. Nothing that a peer says touches another peer's flows or programs, unless an algorithm
 //! [aggregates](fairwater_plane::Algorithm::aggregate_by) flows whosever they are, and a peer that
-//! does not read costs one merged command per flow. [`Server`] is the loop around it: Unix
+//! does not read costs one merged command per flow. [`Server`] is the loop around both: Unix
 //! datagrams as CCP has them, Unix seqpacket, and rings in shared memory.
 //!
 //! ```
 //! use fairwater_service::{Config, Service};
-//! use fairwater_plane::{Plane, SignalSet};
-//! use fairwater_proto::{Dialect, Hello, ToDatapath, ToPlane};
+//! use fairwater_plane::Plane;
+//! use fairwater_proto::{Capabilities, Dialect, Hello, ToDatapath, ToPlane};
 //!
-//! let mut service = Service::new(Plane::new("served", SignalSet::ALL), Config::default());
+//! let mut service = Service::new(Plane::new(), Config::default());
 //! let peer = service.connect(0)?;
-//! let hello = Hello { name: "demo", instance: 1, signals: SignalSet::ALL, max_programs: 8 };
+//! let hello = Hello { name: "demo", instance: 1, capabilities: Capabilities::ALL };
 //! let mut packet = Vec::new();
 //! Dialect::Own.encode_to_plane(&ToPlane::Hello(hello), &mut packet)?;
 //! service.on_packet(peer, &packet, 10);
@@ -30,6 +34,7 @@
 mod catalogue;
 mod command_queue;
 mod deferred_commands;
+mod direct;
 mod libccp_programs;
 mod merged_command;
 mod notice;
@@ -41,8 +46,9 @@ mod service;
 mod slots;
 mod statistics;
 
+pub use direct::{DatapathId, DatapathSnapshot, NotServed};
 pub use notice::ServiceNotice;
 pub use peer::PeerId;
-pub use server::{Endpoints, Server, Stopper};
-pub use service::{Config, PeerSnapshot, Service, ServiceFull};
+pub use server::{DirectDatapath, Endpoints, Port, Server, Stopper};
+pub use service::{Config, HandOverError, PeerSnapshot, Service, ServiceFull};
 pub use statistics::ServiceStatistics;

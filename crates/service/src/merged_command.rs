@@ -12,6 +12,8 @@ pub(super) struct MergedCommand {
     /// Control variables, as the dialect numbers them.
     pub(super) updates: Vec<Update>,
     pub(super) withdraw: bool,
+    /// Index of the algorithm that the flow is handed over to.
+    pub(super) hand_over: Option<u32>,
 }
 
 impl MergedCommand {
@@ -21,6 +23,7 @@ impl MergedCommand {
         self.rate = None;
         self.updates.clear();
         self.withdraw = false;
+        self.hand_over = None;
     }
 
     /// What was staged for the program before is of no use to the next.
@@ -39,6 +42,16 @@ impl MergedCommand {
             Some(update) => update.value = value,
             None => self.updates.push(Update { variable, value }),
         }
+    }
+
+    /// Whether there is nothing but a hand-over in it.
+    pub(super) fn is_hand_over_alone(&self) -> bool {
+        self.hand_over.is_some()
+            && !self.withdraw
+            && self.switch.is_none()
+            && self.cwnd.is_none()
+            && self.rate.is_none()
+            && self.updates.is_empty()
     }
 
     /// As a message; `number` numbers places in the catalogue.

@@ -1,7 +1,10 @@
 //! Notices to the operator about peers and their flows.
 
+use fairwater_plane::{HostedAlgorithm, Unmet};
 use fairwater_proto::Dialect;
 use thiserror::Error;
+
+use super::service::join;
 
 /// Something that happened to a peer or a flow, as one sentence without its full stop.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -53,9 +56,37 @@ pub enum ServiceNotice {
         /// The bound that it exceeds, the signals that are missing, or what the datapath said.
         why: String,
     },
+    /// A datapath cannot run an algorithm; other datapaths may.
+    #[error("datapath {datapath} cannot run {algorithm}: {why}")]
+    NotServed {
+        /// The datapath's name.
+        datapath: String,
+        /// The algorithm's name.
+        algorithm: String,
+        /// What the datapath lacks.
+        why: String,
+    },
     /// A flow left its algorithm.
     #[error(transparent)]
     Flow(#[from] fairwater_plane::Notice),
+}
+
+impl ServiceNotice {
+    /// The datapath cannot run the algorithm of this index.
+    pub(super) fn not_served(
+        datapath: &str,
+        algorithms: &[HostedAlgorithm],
+        algorithm: usize,
+        unmet: &[Unmet],
+    ) -> Self {
+        Self::NotServed {
+            datapath: datapath.to_owned(),
+            algorithm: algorithms
+                .get(algorithm)
+                .map_or_else(String::new, |hosted| hosted.name().to_owned()),
+            why: join(unmet),
+        }
+    }
 }
 
 fn dialect_name(dialect: Dialect) -> &'static str {

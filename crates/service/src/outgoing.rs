@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use fairwater_plane::HostedAlgorithm;
 use fairwater_proto::{Dialect, Refusal, ToDatapath, Welcome};
 
 use super::catalogue::Catalogue;
@@ -46,6 +47,7 @@ pub(super) struct Outgoing {
 /// What messages are made of.
 pub(super) struct Context<'a> {
     pub(super) catalogue: &'a Catalogue,
+    pub(super) algorithms: &'a [HostedAlgorithm],
     pub(super) welcome: Welcome,
     pub(super) statistics: &'a mut ServiceStatistics,
 }
@@ -155,7 +157,9 @@ impl Outgoing {
                 return;
             }
             self.installs.pop_front();
+            let entry = context.catalogue.entry(place);
             let install = ToDatapath::Install {
+                idle_restart: entry.is_none_or(|entry| entry.requirements().idle_restart),
                 program: context.catalogue.number(place),
                 body: context.catalogue.body(place, dialect),
             };
@@ -190,7 +194,19 @@ impl Outgoing {
                 generation: peer_flow.generation,
             };
             let command = pending.message(flow, |place| context.catalogue.number(place));
-            let _ = dialect.encode_to_datapath(&command, &mut self.packet);
+            if !pending.is_hand_over_alone() {
+                let _ = dialect.encode_to_datapath(&command, &mut self.packet);
+            }
+            if let Some(algorithm) = pending
+                .hand_over
+                .and_then(|to| context.algorithms.get(to as usize))
+            {
+                let hand_over = ToDatapath::HandOver {
+                    flow,
+                    algorithm: algorithm.name(),
+                };
+                let _ = dialect.encode_to_datapath(&hand_over, &mut self.packet);
+            }
             self.keep(pending);
         }
     }

@@ -1,7 +1,6 @@
 //! One peer of the service, and its flows.
 
-use fairwater_lang::SignalSet;
-use fairwater_proto::{Dialect, FlowId};
+use fairwater_proto::{Capabilities, Dialect, FlowId};
 
 use super::outgoing::Outgoing;
 use super::slots::{PeerFlow, PeerSlot};
@@ -38,9 +37,7 @@ pub(super) enum Installed {
 pub(super) struct Introduction {
     pub(super) name: String,
     pub(super) instance: u64,
-    pub(super) signals: SignalSet,
-    /// How many programs it keeps.
-    pub(super) max_programs: u32,
+    pub(super) capabilities: Capabilities,
     /// It never introduced itself: its messages told that it knew an earlier plane, or began
     /// before there was one.
     pub(super) implied: bool,

@@ -6,12 +6,13 @@ use fairwater_proto::{Dialect, Refusal, RefusalReason, ToDatapath, Welcome, own}
 
 use super::catalogue::Catalogue;
 use super::deferred_commands::DeferredCommands;
+use super::direct::Direct;
 use super::notice::ServiceNotice;
 use super::outgoing::Context;
 use super::peer::{Peer, PeerId};
-use super::slots::PlaneSlots;
+use super::slots::{Location, PlaneSlots};
 use super::statistics::ServiceStatistics;
-use fairwater_plane::{MAX_FLOWS, Plane};
+use fairwater_plane::{Command, FlowId, MAX_FLOWS, Plane, Unmet};
 
 /// Notices kept until they are drained; the oldest go first.
 const MAX_NOTICES: usize = 1024;
@@ -71,6 +72,27 @@ impl ServiceFull {
     }
 }
 
+/// Why a flow is not handed over to another algorithm.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HandOverError {
+    /// There is no such flow.
+    #[error("there is no such flow")]
+    UnknownFlow,
+    /// The plane does not have the algorithm.
+    #[error("the plane does not have the algorithm")]
+    UnknownAlgorithm,
+    /// The flow's datapath cannot run the algorithm.
+    #[error("the flow's datapath cannot run the algorithm: {}", join(.0))]
+    Unmet(Vec<Unmet>),
+}
+
+/// Unmet requirements as one clause.
+pub(super) fn join(unmet: &[Unmet]) -> String {
+    let clauses: Vec<_> = unmet.iter().map(Unmet::to_string).collect();
+    clauses.join(", ")
+}
+
 /// A peer's state, for status screens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerSnapshot<'a> {
@@ -95,6 +117,7 @@ pub struct PeerSnapshot<'a> {
 #[derive(Debug)]
 pub struct Service {
     peers: Vec<Option<Box<Peer>>>,
+    pub(super) datapaths: Vec<Option<Direct>>,
     generation: u32,
     /// Peers that have something to send, each once.
     ready: VecDeque<PeerId>,
@@ -127,6 +150,7 @@ impl Service {
         };
         Self {
             peers: Vec::new(),
+            datapaths: Vec::new(),
             generation: 0,
             ready: VecDeque::new(),
             shared: Shared {
@@ -286,19 +310,67 @@ impl Service {
         self.carry_out_deferred();
     }
 
-    /// Carries out the commands for flows of other peers than the one at hand.
+    /// Carries out the commands for flows of other datapaths than the one at hand.
     #[inline]
-    fn carry_out_deferred(&mut self) {
+    pub(super) fn carry_out_deferred(&mut self) {
         while let Some((flow, command)) = self.shared.deferred.pop() {
-            let Some((id, slot)) = self.shared.deferred.location(flow) else {
-                continue;
-            };
-            let peer = self.peers.get_mut(id.index()).and_then(Option::as_mut);
-            if let Some(peer) = peer.filter(|peer| peer.id == id) {
-                self.shared.deferred_command(peer, slot, flow, &command);
-                queue(&mut self.ready, peer);
+            match self.shared.slots.location(flow) {
+                Some(Location::Peer { peer: id, slot }) => {
+                    let peer = self.peers.get_mut(id.index()).and_then(Option::as_mut);
+                    if let Some(peer) = peer.filter(|peer| peer.id == id) {
+                        self.shared.deferred_command(peer, slot, flow, &command);
+                        queue(&mut self.ready, peer);
+                    }
+                }
+                Some(Location::Direct { datapath, flow }) => {
+                    let direct = self.datapaths.get_mut(datapath.0 as usize);
+                    if let Some(Some(direct)) = direct {
+                        direct.queue(flow, command);
+                    }
+                }
+                None => {}
             }
         }
+    }
+
+    /// The flows of all datapaths, by the plane's names.
+    pub fn flows(&self) -> impl Iterator<Item = FlowId> {
+        self.shared.slots.flows()
+    }
+
+    /// Hands a flow over to the algorithm of this index. Its datapath answers with the flow's
+    /// present state, from which that algorithm goes on; the present program runs until then.
+    ///
+    /// # Errors
+    /// There is no such flow or algorithm, or the flow's datapath cannot run the algorithm.
+    pub fn hand_over(&mut self, flow: FlowId, algorithm: usize) -> Result<(), HandOverError> {
+        let known = self.shared.slots.location(flow);
+        let location = known.ok_or(HandOverError::UnknownFlow)?;
+        let hosted = self.shared.plane.algorithms().get(algorithm);
+        let requirements = hosted
+            .ok_or(HandOverError::UnknownAlgorithm)?
+            .requirements();
+        let capabilities = match location {
+            Location::Peer { peer, .. } => self
+                .peers
+                .get(peer.index())
+                .and_then(Option::as_ref)
+                .and_then(|peer| peer.introduction.as_ref())
+                .map(|introduction| introduction.capabilities),
+            Location::Direct { datapath, .. } => self.capabilities(datapath),
+        };
+        let unmet = requirements.unmet(&capabilities.ok_or(HandOverError::UnknownFlow)?);
+        if !unmet.is_empty() {
+            return Err(HandOverError::Unmet(unmet));
+        }
+        let command = Command {
+            // The plane's algorithms are counted by a `u32`.
+            hand_over: u32::try_from(algorithm).ok(),
+            ..Command::default()
+        };
+        self.shared.deferred.push(flow, &command);
+        self.carry_out_deferred();
+        Ok(())
     }
 
     /// Time passes: a sign of life becomes due for each peer that has not had one for `alive_us`.
@@ -343,6 +415,7 @@ impl Service {
             let shared = &mut self.shared;
             let mut context = Context {
                 catalogue: &shared.catalogue,
+                algorithms: shared.plane.algorithms(),
                 welcome: Welcome {
                     instance: shared.config.instance,
                     alive_us: shared.config.alive_us,

@@ -10,7 +10,7 @@ pub fn negotiated_ecn(flow: &FlowConfig, plane: &Plane) -> Ecn {
     let requires = |name: &str| {
         let named = |a: &&HostedAlgorithm| a.name() == name;
         let hosted = plane.algorithms().iter().find(named);
-        hosted.is_some_and(|a| a.ecn() == fairwater_plane::Ecn::Required)
+        hosted.is_some_and(|a| a.requirements().ecn == fairwater_plane::Ecn::Required)
     };
     match (&flow.controller, flow.tcp.ecn) {
         (Controller::Plane(name), Ecn::Off) if requires(name) => Ecn::Dctcp,

@@ -165,6 +165,11 @@ impl PlaneLink {
         controls
     }
 
+    /// Whether the flow's algorithm lets it restart from a smaller window after an idle period.
+    pub(crate) fn restarts_after_idle(&self, host: Host, flow: FlowId) -> bool {
+        self.hosts[host as usize].datapath.restarts_after_idle(flow)
+    }
+
     /// What controls the flow.
     pub(crate) fn state(&self, host: Host, flow: FlowId) -> Option<FlowState> {
         let view = self.hosts[host as usize].datapath.flow(flow);

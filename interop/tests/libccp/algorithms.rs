@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use fairwater_plane::{Plane, SignalSet};
+use fairwater_plane::Plane;
 use fairwater_service::{Config, Service, ServiceNotice};
 use libccp::Primitives;
 
@@ -17,7 +17,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// What `docs/ccp.md` says of an algorithm on libccp: whether its flow reported, or why its program
 /// was refused.
 fn outcome(spec: &str) -> String {
-    let mut plane = Plane::new("served", SignalSet::ALL);
+    let mut plane = Plane::new();
     let choice = fairwater_algorithms::by_spec(spec).unwrap();
     plane.add(|programs| choice.build(programs)).unwrap();
     let mut service = Service::new(plane, Config::default());

@@ -4,7 +4,7 @@ use std::iter::repeat_with;
 use std::time::{Duration, Instant};
 
 use fairwater_interop::cases;
-use fairwater_plane::{Plane, SignalSet};
+use fairwater_plane::Plane;
 use fairwater_service::{Config, Service};
 use libccp::Primitives;
 
@@ -187,7 +187,7 @@ fn a_running_flow_is_found_again_by_a_plane_that_was_restarted() {
     ack(&mut flow);
     line.settle(&mut former);
 
-    let mut plane = Plane::new("served", SignalSet::ALL);
+    let mut plane = Plane::new();
     let script = Script {
         at_start: |_, control| control.set_cwnd(77_777),
         ..Script::new(

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use fairwater_datapath::{Config as DatapathConfig, Connection, FlowState};
 use fairwater_lang::Signal;
-use fairwater_plane::{FlowInfo, Plane, SignalSet};
+use fairwater_plane::{FlowInfo, Plane};
 use fairwater_proto::Dialect;
 use fairwater_service::{Config, Endpoints, Server, ServiceNotice};
 use libccp::Primitives;
@@ -30,7 +30,7 @@ fn serve(plane: Plane, directory: &Path, instance: u64) -> Server {
 
 fn count_to_a_hundred(join: fn(own: &Path, agent: &Path) -> OverDatagrams) {
     let directory = tempfile::tempdir().unwrap();
-    let mut plane = Plane::new("served", SignalSet::ALL);
+    let mut plane = Plane::new();
     let reports = Script::new(COUNT, &["acked"]).add(&mut plane);
     let mut server = serve(plane, directory.path(), 1);
     let datapath = join(
@@ -68,7 +68,7 @@ fn running_flows_of_libccp_are_found_again_after_a_restart_of_the_plane() {
     let source = "(def (Report (acked 0)))
         (when true (:= Report.acked (+ Report.acked Ack.bytes_acked)) (report))";
     let planned = |cwnd: fn(&Handles, &mut fairwater_plane::Control)| {
-        let mut plane = Plane::new("served", SignalSet::ALL);
+        let mut plane = Plane::new();
         let script = Script {
             at_start: cwnd,
             ..Script::new(source, &["acked"])
@@ -113,7 +113,7 @@ fn running_flows_of_libccp_are_found_again_after_a_restart_of_the_plane() {
 #[test]
 fn what_does_not_fit_libccp_is_refused_there_and_runs_on_our_datapath_beside_it() {
     let directory = tempfile::tempdir().unwrap();
-    let mut plane = Plane::new("served", SignalSet::ALL);
+    let mut plane = Plane::new();
     let cubic = fairwater_algorithms::by_spec("cubic:slow_start=program-rate").unwrap();
     plane.add(|programs| cubic.build(programs)).unwrap();
     let mut server = serve(plane, directory.path(), 1);
@@ -135,6 +135,7 @@ fn what_does_not_fit_libccp_is_refused_there_and_runs_on_our_datapath_beside_it(
         srtt_us: 0,
         now_us: 0,
         tag: 0,
+        ..FlowInfo::default()
     };
     let flow = ours.start("cubic", &info).unwrap();
     // libccp invokes nothing before it has a program.

@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 
 use fairwater_interop::cases::Case;
-use fairwater_plane::{
-    Algorithm, Control, Field, Flow, FlowInfo, Plane, Programs, Report, SignalSet, Var,
-};
+use fairwater_plane::{Algorithm, Control, Field, Flow, FlowInfo, Plane, Programs, Report, Var};
 use fairwater_service::{Config, PeerId, Service};
 use libccp::{Connection, Datapath, DatapathBuilder, DatapathOps, Primitives};
 
@@ -308,7 +306,7 @@ impl Script {
     }
 
     pub(crate) fn serve(self) -> (Service, Reports) {
-        let mut plane = Plane::new("served", SignalSet::ALL);
+        let mut plane = Plane::new();
         let reports = self.add(&mut plane);
         (Service::new(plane, Config::default()), reports)
     }

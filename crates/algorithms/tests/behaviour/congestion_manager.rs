@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fairwater_algorithms::by_spec;
-use fairwater_plane::{Command, CommandSink, Event, FlowId, FlowInfo, Plane, RawReport, SignalSet};
+use fairwater_plane::{Command, CommandSink, Event, FlowId, FlowInfo, Plane, ProgramId, RawReport};
 use proptest::prelude::*;
 
 const MSS: u64 = 1000;
@@ -25,6 +25,7 @@ fn info(slot: u32, now_us: u64, tag: u32) -> FlowInfo {
         srtt_us: 20_000,
         now_us,
         tag,
+        ..FlowInfo::default()
     }
 }
 
@@ -52,7 +53,7 @@ struct Fixture {
 impl Fixture {
     fn new(spec: &str) -> Self {
         let choice = by_spec(spec).unwrap();
-        let mut plane = Plane::new("model", SignalSet::ALL);
+        let mut plane = Plane::new();
         plane.add(|programs| choice.build(programs)).unwrap();
         Self {
             plane,
@@ -82,7 +83,7 @@ impl Fixture {
             .map(|v| value(&v.name))
             .collect();
         let report = RawReport {
-            program: 0,
+            program: ProgramId::new(0, 0),
             time_us: self.now_us,
             cwnd: self.told.0.get(&id(slot)).copied().unwrap_or(1),
             rate: 0,
@@ -314,7 +315,7 @@ proptest! {
                 Step::Close(slot) => world.close(slot),
                 Step::Resume(slot) => {
                     let info = info(slot, world.now_us, 0);
-                    let event = Event::Resumed { flow: id(slot), info: &info };
+                    let event = Event::Resumed { flow: id(slot), algorithm: 0, info: &info };
                     world.plane.on_event(event, &mut world.told);
                 }
                 Step::Fault(slot) => {

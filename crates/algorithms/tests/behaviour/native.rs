@@ -4,7 +4,7 @@ use fairwater_exec::interp;
 use fairwater_exec::invocation::{Registers, initial, reset_volatile};
 use fairwater_exec::native::Code;
 use fairwater_lang::{Program, Signal};
-use fairwater_plane::{Plane, SignalSet};
+use fairwater_plane::Plane;
 use proptest::array::uniform15;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -23,7 +23,7 @@ const SPECS: [&str; 9] = [
 
 fn programs(spec: &str) -> Vec<Program> {
     let choice = fairwater_algorithms::by_spec(spec).unwrap();
-    let mut plane = Plane::new("model", SignalSet::ALL);
+    let mut plane = Plane::new();
     plane.add(|programs| choice.build(programs)).unwrap();
     let programs = plane.algorithms()[0].programs();
     programs.iter().map(|p| p.program().clone()).collect()

@@ -1,7 +1,7 @@
 //! A forecast like Sprout's: Winstein, Sivaraman & Balakrishnan, NSDI '13.
 
 use fairwater_algorithms::{Sprout, SproutConfig};
-use fairwater_plane::{AlgorithmError, Plane, PlaneError, SignalSet};
+use fairwater_plane::{AlgorithmError, Plane, PlaneError};
 
 use crate::support::acks::Acks;
 use crate::support::driver::Driver;
@@ -118,7 +118,7 @@ fn a_timeout_leaves_one_segment_until_an_ack() {
 #[test]
 fn what_is_out_of_range_is_refused() {
     let refused = |config: SproutConfig| {
-        let mut plane = Plane::new("model", SignalSet::ALL);
+        let mut plane = Plane::new();
         let error = plane
             .add(|programs| Sprout::new(programs, config))
             .unwrap_err();

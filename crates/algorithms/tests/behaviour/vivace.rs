@@ -3,7 +3,7 @@
 use fairwater_algorithms::{Vivace, VivaceConfig};
 use fairwater_exec::interp::{Input, Machine, Stage};
 use fairwater_lang::{Scope, Signal};
-use fairwater_plane::{AlgorithmError, Plane, PlaneError, SignalSet};
+use fairwater_plane::{AlgorithmError, Plane, PlaneError};
 
 use crate::support::driver::Driver;
 use crate::support::path::{MSS, Path, Sample, run};
@@ -156,7 +156,7 @@ fn what_is_out_of_range_is_refused() {
             ..usual
         },
     ] {
-        let mut plane = Plane::new("model", SignalSet::ALL);
+        let mut plane = Plane::new();
         let error = plane
             .add(|programs| Vivace::new(programs, config))
             .unwrap_err();
@@ -175,7 +175,7 @@ fn what_is_out_of_range_is_refused() {
 #[test]
 fn an_intervals_samples_are_of_what_was_sent_in_it() {
     const LENGTH_US: u64 = 40_000;
-    let mut plane = Plane::new("model", SignalSet::ALL);
+    let mut plane = Plane::new();
     plane
         .add(|programs| Vivace::new(programs, VivaceConfig::default()))
         .unwrap();

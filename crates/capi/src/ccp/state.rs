@@ -7,7 +7,7 @@ use core::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Mutex, PoisonError};
 
 use fairwater_datapath::{Backend, Config, Controls, Datapath, PeerId, StartError};
-use fairwater_lang::{Signal, SignalSet};
+use fairwater_lang::Signal;
 use fairwater_proto::{Dialect, FlowId, FlowInfo};
 
 use super::layout::{ccp_datapath_info, ccp_primitives};
@@ -84,7 +84,6 @@ impl State {
     ) -> (Self, Effects) {
         let mut datapath = Datapath::new(Config {
             name: "libccp".to_owned(),
-            signals: SignalSet::ALL,
             instance: id.into(),
             backend: Backend::default(),
             silence_us,
@@ -163,6 +162,7 @@ impl Inner {
             srtt_us: 0,
             now_us,
             tag: 0,
+            ..FlowInfo::default()
         };
         let flow = self.datapath.start(self.agent, &algorithm(info), &known)?;
         self.flows[at] = Some(ConnectionFlow {

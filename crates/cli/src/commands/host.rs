@@ -2,9 +2,9 @@
 
 use fairwater_hosting::worker::{Owner, WorkerMessage};
 use fairwater_hosting::{NamedAlgorithm, resolve_argument};
-use fairwater_linux::{Options, SIGNALS, Session};
+use fairwater_linux::Options;
 
-use crate::commands::attach::{self, SessionLoop, Tuning};
+use crate::commands::attach::{TcpHost, Tuning};
 use crate::failure::Failure;
 use crate::hosting;
 
@@ -33,25 +33,25 @@ fn named(text: &str) -> Result<NamedAlgorithm, String> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let plane = hosting::plane("linux", SIGNALS, &args.algorithms)?;
+    // Finds errors in any algorithm before the link is taken.
+    hosting::plane(&args.algorithms)?;
     let mut owner = Owner::from_stdin().map_err(Failure::io("standard input"))?;
     let options = Options {
         unique_names: args.unique_names,
         ..args.tuning.options()
     };
-    let mut session = Session::attach(plane, options)?;
-    let names = session.names().map(str::to_owned).collect();
+    let mut host = TcpHost::start(&args.algorithms, options)?;
+    let names = host.names();
     owner.tell(&WorkerMessage::Attached { names });
-    if let Some(text) = attach::adoption_sentence(&session) {
+    if let Some(text) = host.adoption_sentence() {
         owner.tell(&WorkerMessage::Notice { text });
     }
-    let mut watcher = SessionLoop::new();
     while !owner.has_left() {
-        for text in watcher.turn(&mut session) {
+        for text in host.turn()? {
             owner.tell(&WorkerMessage::Notice { text });
         }
     }
-    drop(session);
+    drop(host);
     owner.tell(&WorkerMessage::Ended);
     Ok(())
 }

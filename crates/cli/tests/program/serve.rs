@@ -54,6 +54,7 @@ fn a_datapath_is_governed_and_ctrl_c_removes_the_sockets() {
         srtt_us: 0,
         now_us: 0,
         tag: 0,
+        ..FlowInfo::default()
     };
     let flow = connection.start("constant", &info).unwrap();
     let mut cwnd = 0;

@@ -34,6 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Dialect::Own.encode_to_datapath(&ToDatapath::Welcome(welcome), &mut packet)?;
     let body = binary::encode(&program);
     let install = ToDatapath::Install {
+        idle_restart: true,
         program: 1,
         body: &body,
     };
@@ -48,6 +49,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         srtt_us: 0,
         now_us: 0,
         tag: 0,
+        ..FlowInfo::default()
     };
     for _ in 0..FLOWS {
         datapath.start(plane, "bbr", &info)?;

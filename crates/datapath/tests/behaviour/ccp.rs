@@ -76,6 +76,7 @@ impl Agent {
     fn install(&mut self, number: u32, cwnd: u32) {
         let body = program(cwnd);
         self.send(&ToDatapath::Install {
+            idle_restart: true,
             program: number,
             body: &body,
         });
@@ -91,6 +92,7 @@ impl Agent {
         };
         let before = refused(self);
         self.send(&ToDatapath::Install {
+            idle_restart: true,
             program: 1,
             body: &body,
         });
@@ -322,6 +324,7 @@ fn truncated_and_extreme_messages_change_nothing() {
     let mut packets = Vec::new();
     for message in [
         ToDatapath::Install {
+            idle_restart: true,
             program: 7,
             body: &body,
         },

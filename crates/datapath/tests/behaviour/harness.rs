@@ -34,6 +34,7 @@ pub(crate) fn info(n: u16) -> FlowInfo {
         srtt_us: 0,
         now_us: 0,
         tag: 0,
+        ..FlowInfo::default()
     }
 }
 
@@ -95,6 +96,7 @@ impl Harness {
     pub(crate) fn install(&mut self, program: u32, source: &str) {
         let body = binary::encode(&compile("test", source).unwrap().program);
         self.send(&ToDatapath::Install {
+            idle_restart: true,
             program,
             body: &body,
         });

@@ -3,7 +3,7 @@
 use fairwater_datapath::{Config, Datapath, FlowState, PeerId};
 use fairwater_lang::{MAX_RATE, SignalSet, binary, compile};
 use fairwater_proto::{
-    Dialect, FlowId, Refusal, RefusalReason, ToDatapath, Update, Updates, Welcome,
+    Dialect, FlowId, Refusal, RefusalReason, SignalQualities, ToDatapath, Update, Updates, Welcome,
 };
 
 use crate::harness::{COUNT, Harness, ack, config, info};
@@ -71,6 +71,7 @@ fn a_truncated_message_is_malformed_wherever_it_ends() {
             alive_us: 1,
         }),
         ToDatapath::Install {
+            idle_restart: true,
             program: 9,
             body: &other,
         },
@@ -106,6 +107,7 @@ fn a_truncated_program_is_refused_wherever_it_ends() {
     for end in 0..body.len() {
         let install = ToDatapath::Install {
             program: 9,
+            idle_restart: true,
             body: &body[..end],
         };
         refuses(&mut harness, &install, RefusalReason::BadProgram);
@@ -141,6 +143,7 @@ fn nothing_comes_before_welcome() {
     let mut harness = Harness::new(config());
     let body = body(COUNT);
     let install = ToDatapath::Install {
+        idle_restart: true,
         program: 1,
         body: &body,
     };
@@ -276,12 +279,14 @@ fn an_installed_program_does_not_change() {
     let (same, another) = (body(COUNT), body("(when true (:= Cwnd 5))"));
     let installs = harness.datapath.statistics().installs;
     harness.send(&ToDatapath::Install {
+        idle_restart: true,
         program: 1,
         body: &same,
     });
     assert_eq!(harness.datapath.statistics().installs, installs);
     assert_eq!(harness.datapath.statistics().refused_total(), 0);
     let other = ToDatapath::Install {
+        idle_restart: true,
         program: 1,
         body: &another,
     };
@@ -301,6 +306,7 @@ fn peers_number_their_programs_apart() {
             alive_us: 1,
         }),
         ToDatapath::Install {
+            idle_restart: true,
             program: 1,
             body: &program,
         },
@@ -323,12 +329,13 @@ fn programs_that_need_what_the_transport_lacks_are_refused() {
     let mut signals = SignalSet::EMPTY;
     signals.insert(fairwater_lang::Signal::Now);
     let mut harness = Harness::new(Config {
-        signals,
+        signals: SignalQualities::exact(signals),
         ..config()
     });
     harness.welcome(1);
     let body = body(COUNT);
     let install = ToDatapath::Install {
+        idle_restart: true,
         program: 1,
         body: &body,
     };
@@ -348,6 +355,7 @@ fn programs_and_flows_are_kept_up_to_their_bounds() {
     }
     let body = body(COUNT);
     let third = ToDatapath::Install {
+        idle_restart: true,
         program: 3,
         body: &body,
     };
@@ -375,6 +383,7 @@ fn a_replayed_packet_does_nothing_new() {
     }));
     let body = body(COUNT);
     packet.extend(encode(&ToDatapath::Install {
+        idle_restart: true,
         program: 1,
         body: &body,
     }));

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use fairwater_linux::{LinuxError, Options, SIGNALS, Session, probe};
+use fairwater_linux::{LinuxError, LinuxTcp, Options, probe};
 use fairwater_plane::{
     Algorithm, AlgorithmError, Control, Ecn, Flow, FlowInfo, Plane, ProgramHandle, Programs, Report,
 };
@@ -170,7 +170,7 @@ impl Running {
     pub(crate) fn start_and(
         plane: impl FnOnce() -> Plane + Send + 'static,
         options: Options,
-        at_once: impl FnOnce(&mut Session) + Send + 'static,
+        at_once: impl FnOnce(&mut LinuxTcp) + Send + 'static,
     ) -> Result<Self, LinuxError> {
         Self::launch(plane, options, at_once, |_| {})
     }
@@ -179,7 +179,7 @@ impl Running {
     pub(crate) fn start_each_turn(
         plane: impl FnOnce() -> Plane + Send + 'static,
         options: Options,
-        each: impl FnMut(&mut Session) + Send + 'static,
+        each: impl FnMut(&mut LinuxTcp) + Send + 'static,
     ) -> Result<Self, LinuxError> {
         Self::launch(plane, options, |_| {}, each)
     }
@@ -187,8 +187,8 @@ impl Running {
     fn launch(
         plane: impl FnOnce() -> Plane + Send + 'static,
         options: Options,
-        at_once: impl FnOnce(&mut Session) + Send + 'static,
-        mut each: impl FnMut(&mut Session) + Send + 'static,
+        at_once: impl FnOnce(&mut LinuxTcp) + Send + 'static,
+        mut each: impl FnMut(&mut LinuxTcp) + Send + 'static,
     ) -> Result<Self, LinuxError> {
         let flag = || Arc::new(AtomicBool::new(false));
         let (stop, paused, rests) = (flag(), flag(), flag());
@@ -196,11 +196,11 @@ impl Running {
         let (attached, result) = mpsc::channel();
         let (stopping, pausing) = (Arc::clone(&stop), Arc::clone(&paused));
         let thread = std::thread::spawn(move || {
-            let mut session = match Session::attach(plane(), options) {
-                Ok(mut session) => {
-                    at_once(&mut session);
+            let (mut server, tcp) = match fairwater_linux::server(plane(), options) {
+                Ok((mut server, tcp)) => {
+                    at_once(server.datapath_mut(tcp).unwrap());
                     attached.send(Ok(())).unwrap();
-                    session
+                    (server, tcp)
                 }
                 Err(error) => {
                     attached.send(Err(error)).unwrap();
@@ -214,9 +214,9 @@ impl Running {
                 if pauses {
                     std::thread::sleep(Duration::from_millis(5));
                 } else {
-                    session.turn(Duration::from_millis(10));
-                    each(&mut session);
-                    notices.extend(session.plane_mut().drain_notices().map(|n| n.to_string()));
+                    server.turn(Duration::from_millis(10)).unwrap();
+                    each(server.datapath_mut(tcp).unwrap());
+                    notices.extend(server.service_mut().drain_notices().map(|n| n.to_string()));
                 }
             }
             notices
@@ -262,7 +262,7 @@ pub(crate) fn recorder(
 ) -> impl FnOnce() -> Plane + Send + 'static {
     let log = Arc::clone(log);
     move || {
-        let mut plane = Plane::new("Linux TCP", SIGNALS);
+        let mut plane = Plane::new();
         plane
             .add(|programs| {
                 let mut recorder = Recorder::build(programs, name, sources, fields, &log)?;

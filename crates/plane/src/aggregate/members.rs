@@ -41,7 +41,7 @@ impl Members {
     /// A flow joins, to begin with this program.
     pub(crate) fn join(&mut self, flow: FlowId, first: ProgramId) -> Member {
         let mut pending = PendingCommand::new(first);
-        pending.command.switch = Some(first.index);
+        pending.command.switch = Some(first);
         let record = MemberRecord {
             flow,
             pending,

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Plane, foreign_field, hosted_flow, program_id, withdrawal};
+use super::{Plane, find_flow, foreign_field, program_id, withdrawal};
 use crate::aggregate::members::Members;
 use crate::contain::{contain, discard};
 use crate::hosted::Role;
@@ -123,7 +123,7 @@ impl Plane {
         };
         let member = aggregate.members.join(flow, program_id(algorithm, 0));
         hosted.statistics.flows += 1;
-        if let Some(hosted_flow) = hosted_flow(&mut self.flows, flow) {
+        if let Some(hosted_flow) = find_flow(&mut self.flows, flow) {
             hosted_flow.program = 0;
             hosted_flow.role = Role::Member {
                 aggregate: index,
@@ -235,14 +235,22 @@ impl Plane {
                 continue;
             };
             let pending = &mut record.pending;
+            if let Some(name) = pending.hand_over.take() {
+                match self.algorithms.iter().position(|a| a.name == name) {
+                    Some(to) => pending.command.hand_over = u32::try_from(to).ok(),
+                    None => {
+                        pending.reason.get_or_insert(Reason::UnknownAlgorithm(name));
+                    }
+                }
+            }
             if let Some(reason) = pending.reason.take() {
                 mistaken.push((member, record.flow, reason));
                 aggregate.members.leave(member);
             } else if pending.command != Command::default() {
                 if let Some(switch) = pending.command.switch
-                    && let Some(hosted_flow) = hosted_flow(&mut self.flows, record.flow)
+                    && let Some(hosted_flow) = find_flow(&mut self.flows, record.flow)
                 {
-                    hosted_flow.program = switch;
+                    hosted_flow.program = switch.index;
                 }
                 sink.command(record.flow, &pending.command);
                 pending.reset(pending.running);
@@ -270,7 +278,7 @@ impl Plane {
         reason: Reason,
         sink: &mut dyn CommandSink,
     ) {
-        if let Some(hosted_flow) = hosted_flow(&mut self.flows, flow) {
+        if let Some(hosted_flow) = find_flow(&mut self.flows, flow) {
             hosted_flow.role = Role::Withdrawn;
         }
         sink.command(flow, &withdrawal());

@@ -1,5 +1,6 @@
 //! Flows that share one controller: who is in which aggregate, and what each is told.
 
+use fairwater_plane::ProgramId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -151,7 +152,7 @@ struct Fixture {
 impl Fixture {
     fn new() -> Self {
         let alive = Arc::new(AtomicI64::new(0));
-        let mut plane = Plane::new("test", SignalSet::ALL);
+        let mut plane = Plane::new();
         plane.add(Sharing::build(Arc::clone(&alive))).unwrap();
         Self {
             plane,
@@ -199,7 +200,7 @@ impl Fixture {
     fn report(&mut self, flow: FlowId, value: u64) {
         let program = self.plane.flow(flow).map_or(0, |view| view.program);
         let report = RawReport {
-            program,
+            program: ProgramId::new(0, program),
             time_us: 1,
             cwnd: 1,
             rate: 0,
@@ -338,6 +339,7 @@ fn a_panic_withdraws_the_members_and_nobody_else() {
         assert_eq!(world.windows()[&Key::Tag(7)], [WINDOW]);
         world.tell(Event::Resumed {
             flow: id(0, 1),
+            algorithm: 0,
             info: &info(),
         });
         assert_eq!(world.last.0, []);
@@ -378,12 +380,18 @@ fn a_program_that_a_member_is_switched_to_is_the_one_that_is_heard() {
         world.create(id(slot, 1), 7);
     }
     world.report(id(0, 1), SWITCH);
-    assert!(world.last.0.iter().all(|(_, c)| c.switch == Some(1)));
+    assert!(
+        world
+            .last
+            .0
+            .iter()
+            .all(|(_, c)| c.switch == Some(ProgramId::new(0, 1)))
+    );
     for slot in 0..2 {
         assert_eq!(world.plane.flow(id(slot, 1)).unwrap().program, 1);
     }
     let late = RawReport {
-        program: 0,
+        program: ProgramId::new(0, 0),
         time_us: 2,
         cwnd: 1,
         rate: 0,
@@ -460,7 +468,7 @@ proptest! {
                 Step::Report(flow, value) => world.report(flow, value),
                 Step::Resume(flow, tag) => {
                     let info = FlowInfo { tag, ..info() };
-                    world.tell(Event::Resumed { flow, info: &info });
+                    world.tell(Event::Resumed { flow, algorithm: 0, info: &info });
                 }
                 Step::Fault(flow) => {
                     // The datapath says so of itself: no command does.

@@ -1,5 +1,8 @@
 //! What a plane does with events, at its public seam.
 
+use fairwater_plane::{
+    Abilities, Capabilities, Ecn, ProgramId, RawReport, Requirements, Signal, SignalQuality, Unmet,
+};
 use std::sync::{Arc, Mutex};
 
 use crate::support::*;
@@ -11,7 +14,7 @@ type Log = Arc<Mutex<Vec<&'static str>>>;
 fn plane_with(
     script: impl Fn(&Handles, &Report, &mut Control) + Send + Sync + 'static,
 ) -> (Plane, Commands, Log) {
-    let mut plane = Plane::new("test", SignalSet::ALL);
+    let mut plane = Plane::new();
     let log = Log::default();
     plane
         .add(Scripted::build("scripted", log.clone(), script))
@@ -31,7 +34,7 @@ fn plane_with(
         [(
             id(0, 1),
             Command {
-                switch: Some(0),
+                switch: Some(ProgramId::new(0, 0)),
                 ..Command::default()
             }
         )]
@@ -103,6 +106,7 @@ fn a_report_is_read_by_handle_and_answered_in_one_command() {
         rate: Some(MAX_RATE),
         updates: vec![(gain, 4), (gain + 1, 1)],
         withdraw: false,
+        hand_over: None,
     };
     assert_eq!(sink.0, [(id(0, 1), expected)]);
 }
@@ -130,7 +134,7 @@ fn after_a_switch_only_the_new_program_is_heard() {
     deliver(&mut plane, &mut sink, report(0, &[2, 0]));
     deliver(&mut plane, &mut sink, report(1, &[33]));
     let switch = Command {
-        switch: Some(1),
+        switch: Some(ProgramId::new(0, 1)),
         updates: vec![(1, 50)],
         ..Command::default()
     };
@@ -203,6 +207,7 @@ fn a_resumed_flow_starts_afresh_and_a_withdrawn_one_stays_so() {
     plane.on_event(
         Event::Resumed {
             flow: id(0, 1),
+            algorithm: 0,
             info: &info,
         },
         &mut sink,
@@ -212,7 +217,7 @@ fn a_resumed_flow_starts_afresh_and_a_withdrawn_one_stays_so() {
         [(
             id(0, 1),
             Command {
-                switch: Some(0),
+                switch: Some(ProgramId::new(0, 0)),
                 ..Command::default()
             }
         )]
@@ -225,6 +230,7 @@ fn a_resumed_flow_starts_afresh_and_a_withdrawn_one_stays_so() {
     plane.on_event(
         Event::Resumed {
             flow: id(0, 1),
+            algorithm: 0,
             info: &info,
         },
         &mut sink,
@@ -290,7 +296,7 @@ fn a_slot_beyond_bounds_is_refused_without_growing() {
 
 #[test]
 fn handles_are_resolved_with_a_suggestion() {
-    let mut plane = Plane::new("test", SignalSet::ALL);
+    let mut plane = Plane::new();
     let error = plane.add(|p: &mut Programs| -> Result<Scripted, _> {
         p.add("count", COUNT)?
             .field("akced")
@@ -317,7 +323,7 @@ fn handles_are_resolved_with_a_suggestion() {
 
 #[test]
 fn a_program_that_does_not_compile_shows_every_error() {
-    let mut plane = Plane::new("test", SignalSet::ALL);
+    let mut plane = Plane::new();
     let error = plane.add(|p: &mut Programs| -> Result<Scripted, _> {
         p.add("bad", "(def (Report (a 0)))\n(when true (:= b 1) (:= c 2))")
             .map(|_| unreachable!())
@@ -331,16 +337,137 @@ fn a_program_that_does_not_compile_shows_every_error() {
 }
 
 #[test]
-fn a_signal_that_the_datapath_lacks_is_named() {
-    let signals = SignalSet::ALL.minus([Signal::BytesAcked].into_iter().collect());
-    let mut plane = Plane::new("toy", signals);
-    let error = plane
+fn what_a_datapath_lacks_is_named() {
+    let mut plane = Plane::new();
+    plane
         .add(Scripted::build("scripted", Log::default(), |_, _, _| ()))
-        .unwrap_err();
-    let text = error.to_string();
-    for part in ["scripted", "count", "Ack.bytes_acked", "toy"] {
-        assert!(text.contains(part), "{text}");
-    }
+        .unwrap();
+    let requirements = *plane.algorithms()[0].requirements();
+    assert_eq!(requirements.unmet(&Capabilities::ALL), []);
+    let signals = Capabilities::ALL.signals;
+    let degraded = Capabilities {
+        signals: signals.with(Signal::BytesAcked, SignalQuality::Degraded),
+        ..Capabilities::ALL
+    };
+    assert_eq!(requirements.unmet(&degraded), []);
+    let inexact: Vec<_> = requirements.inexact(&degraded).collect();
+    assert_eq!(inexact, [(Signal::BytesAcked, SignalQuality::Degraded)]);
+    let poor = Capabilities {
+        signals: signals.with(Signal::BytesAcked, SignalQuality::Absent),
+        abilities: Abilities {
+            rate: false,
+            ecn: false,
+            ..Abilities::ALL
+        },
+        ..Capabilities::ALL
+    };
+    let demanding = Requirements {
+        rate: true,
+        ecn: Ecn::Required,
+        ..requirements
+    };
+    let unmet: Vec<_> = demanding
+        .unmet(&poor)
+        .iter()
+        .map(Unmet::to_string)
+        .collect();
+    let expected = [
+        "it has no signal Ack.bytes_acked",
+        "it enforces no pacing rate",
+        "its flows cannot negotiate ECN",
+    ];
+    assert_eq!(unmet, expected);
+}
+
+/// A flow goes from one algorithm to another at the datapath's word, or at the algorithm's own.
+#[test]
+fn a_flow_that_is_handed_over_is_the_other_algorithms() {
+    let mut plane = Plane::new();
+    let (first, second) = (Log::default(), Log::default());
+    plane
+        .add(Scripted::build("first", first.clone(), |_, _, control| {
+            control.set_cwnd(5_000);
+            control.hand_over("second");
+        }))
+        .unwrap();
+    plane
+        .add(Scripted::build(
+            "second",
+            second.clone(),
+            |h, report, control| {
+                control.set_cwnd(report[h.acked]);
+            },
+        ))
+        .unwrap();
+    let mut sink = Commands::default();
+    let info = info();
+    let flow = id(0, 1);
+    plane.on_event(
+        Event::Created {
+            flow,
+            algorithm: 0,
+            info: &info,
+        },
+        &mut sink,
+    );
+    sink.0.clear();
+    deliver(&mut plane, &mut sink, report(0, &[1, 0]));
+    let asked = Command {
+        cwnd: Some(5_000),
+        hand_over: Some(1),
+        ..Command::default()
+    };
+    assert_eq!(sink.0, [(flow, asked)]);
+    // Until the datapath answers, the flow is the first algorithm's.
+    assert_eq!(plane.flow(flow).unwrap().algorithm, 0);
+    sink.0.clear();
+    plane.on_event(
+        Event::Resumed {
+            flow,
+            algorithm: 1,
+            info: &info,
+        },
+        &mut sink,
+    );
+    let start = Command {
+        switch: Some(ProgramId::new(1, 0)),
+        ..Command::default()
+    };
+    assert_eq!(sink.0, [(flow, start)]);
+    assert_eq!(*first.lock().unwrap(), ["new", "close"]);
+    assert_eq!(*second.lock().unwrap(), ["new"]);
+    // A report of the first algorithm's that was under way is nobody's.
+    sink.0.clear();
+    deliver(&mut plane, &mut sink, report(0, &[1, 0]));
+    assert_eq!(sink.0, []);
+    assert_eq!(plane.algorithms()[1].statistics().superseded, 1);
+    let of_second = RawReport {
+        program: ProgramId::new(1, 0),
+        ..report(0, &[7_000, 0])
+    };
+    plane.on_event(
+        Event::Reported {
+            flow,
+            report: of_second,
+        },
+        &mut sink,
+    );
+    assert_eq!(sink.0[0].1.cwnd, Some(7_000));
+    let flows: Vec<_> = plane
+        .algorithms()
+        .iter()
+        .map(|a| a.statistics().flows)
+        .collect();
+    assert_eq!(flows, [0, 1]);
+}
+
+#[test]
+fn a_hand_over_to_an_unknown_algorithm_withdraws_the_flow() {
+    let (mut plane, mut sink, _) = plane_with(|_, _, control| control.hand_over("nobody"));
+    deliver(&mut plane, &mut sink, report(0, &[1, 0]));
+    assert!(sink.0[0].1.withdraw);
+    let notice = plane.drain_notices().next().unwrap().to_string();
+    assert!(notice.contains("`nobody`"), "{notice}");
 }
 
 #[test]
@@ -354,7 +481,7 @@ fn an_algorithm_without_programs_is_refused() {
             unreachable!()
         }
     }
-    let mut plane = Plane::new("test", SignalSet::ALL);
+    let mut plane = Plane::new();
     let error = plane.add(|_: &mut Programs| Ok(Empty)).unwrap_err();
     assert!(matches!(error, PlaneError::NoProgram { .. }));
 }

@@ -108,7 +108,7 @@ struct Ran {
 }
 
 fn run<'s>(steps: impl Iterator<Item = &'s Step>) -> Ran {
-    let mut plane = Plane::new("test", SignalSet::ALL);
+    let mut plane = Plane::new();
     let log = Arc::new(Mutex::new(Vec::new()));
     plane
         .add(Scripted::build("good", log.clone(), good))
@@ -139,6 +139,7 @@ fn run<'s>(steps: impl Iterator<Item = &'s Step>) -> Ran {
             },
             Step::Resume { slot, generation } => Event::Resumed {
                 flow: id(*slot, *generation),
+                algorithm: 0,
                 info: &info,
             },
             Step::Fault { slot, generation } => Event::Faulted {

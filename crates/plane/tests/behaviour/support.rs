@@ -1,5 +1,6 @@
 //! A datapath that only writes down what it is told, and an algorithm that does as it is told.
 
+use fairwater_plane::ProgramId;
 use std::sync::{Arc, Mutex};
 
 use fairwater_plane::*;
@@ -118,6 +119,7 @@ pub(crate) fn info() -> FlowInfo {
         srtt_us: 0,
         now_us: 7,
         tag: 0,
+        ..FlowInfo::default()
     }
 }
 
@@ -128,7 +130,7 @@ pub(crate) fn id(slot: u32, generation: u32) -> FlowId {
 /// A report of the program of that index.
 pub(crate) fn report(program: u32, fields: &[u64]) -> RawReport<'_> {
     RawReport {
-        program,
+        program: ProgramId::new(0, program),
         time_us: 1_000,
         cwnd: 10_000,
         rate: 0,

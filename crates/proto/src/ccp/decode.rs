@@ -2,11 +2,9 @@
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use fairwater_lang::SignalSet;
-
 use super::{
-    CHANGE_PROG, CONTROL, CREATE, CWND, HEADER, IMPLICIT, INSTALL, MAX_CONTROLS, MAX_MESSAGE,
-    MAX_NAME, MAX_PROGRAMS, MAX_UPDATES, MAX_UPDATES_OF_SWITCH, MEASURE, NAME_FIELD, RATE, READY,
+    CAPABILITIES, CHANGE_PROG, CONTROL, CREATE, CWND, HEADER, IMPLICIT, INSTALL, MAX_CONTROLS,
+    MAX_MESSAGE, MAX_NAME, MAX_UPDATES, MAX_UPDATES_OF_SWITCH, MEASURE, NAME_FIELD, RATE, READY,
     TYPE_AT, UPDATE_FIELDS, VOLATILE_CONTROL, flow_of,
 };
 use crate::error::{DecodeErrorKind, ErrorAt};
@@ -66,8 +64,7 @@ pub(crate) fn decode_to_plane(message: &[u8]) -> Result<ToPlane<'_>, ErrorAt> {
             (fixed, []) => Ok(ToPlane::Hello(Hello {
                 name: "libccp",
                 instance: u64::from(fixed.u32::<8>()),
-                signals: SignalSet::ALL,
-                max_programs: MAX_PROGRAMS,
+                capabilities: CAPABILITIES,
             })),
             _ => Err(DecodeErrorKind::Length.at(2)),
         },
@@ -142,9 +139,7 @@ fn create(flow: FlowId, message: &[u8]) -> Result<ToPlane<'_>, ErrorAt> {
             remote: address(fixed.array::<24, 4>(), fixed.u32::<28>()),
             mss: fixed.u32::<12>(),
             cwnd: u64::from(fixed.u32::<8>()),
-            srtt_us: 0,
-            now_us: 0,
-            tag: 0,
+            ..FlowInfo::default()
         },
     })
 }
@@ -187,5 +182,9 @@ fn install(message: &[u8]) -> Result<ToDatapath<'_>, ErrorAt> {
         return Err(DecodeErrorKind::Value.at(8));
     }
     let body = message.get(12..).unwrap_or_default();
-    Ok(ToDatapath::Install { program, body })
+    Ok(ToDatapath::Install {
+        program,
+        idle_restart: true,
+        body,
+    })
 }

@@ -99,7 +99,7 @@ pub(crate) fn encode_to_datapath(
             let controls = [(CWND, cwnd), (RATE, rate)];
             command(sid, switch, controls, updates, packet)
         }
-        ToDatapath::Install { program, body } => install(program, body, packet),
+        ToDatapath::Install { program, body, .. } => install(program, body, packet),
         _ => Err(EncodeError::Message),
     }
 }

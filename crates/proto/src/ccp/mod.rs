@@ -43,7 +43,9 @@
 mod decode;
 mod encode;
 
-use crate::FlowId;
+use fairwater_lang::SignalSet;
+
+use crate::{Abilities, Capabilities, Fallback, FlowId, SignalQualities};
 
 pub(crate) use decode::{decode_to_datapath, decode_to_plane, frame};
 pub(crate) use encode::{encode_to_datapath, encode_to_plane};
@@ -66,6 +68,20 @@ pub const MAX_UPDATES_OF_SWITCH: usize = 222;
 
 /// How many programs libccp keeps unless told otherwise.
 pub const MAX_PROGRAMS: u32 = 10;
+
+/// What a libccp can do, which has no message to say it: its programs set window and rate, and it
+/// knows of nothing else. The plane gives it a program for a fallback.
+pub const CAPABILITIES: Capabilities = Capabilities {
+    signals: SignalQualities::exact(SignalSet::ALL),
+    abilities: Abilities {
+        window: true,
+        rate: true,
+        ecn: false,
+        idle_restart: false,
+    },
+    fallback: Fallback::Reno,
+    max_programs: MAX_PROGRAMS,
+};
 
 /// Where the type is; its upper byte is 0.
 pub(crate) const TYPE_AT: usize = 0;

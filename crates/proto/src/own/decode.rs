@@ -3,14 +3,16 @@
 use fairwater_lang::{Signal, SignalSet};
 
 use super::{
-    CLOSED, COMMAND, CREATED, CWND, FAULTED, HAS_FLOW, HAS_TIME, HEADER, HELLO, INSTALL, MAGIC,
-    MAX_MESSAGE, MAX_NAME, RATE, REFUSED_TO_DATAPATH, REFUSED_TO_PLANE, REPORTED, RESUMED, SWITCH,
-    TYPE_AT, UNINSTALL, VERSION, WELCOME, WITHDRAW, address, present,
+    CLOSED, COMMAND, CREATED, CWND, FAULTED, HAND_OVER, HAS_FLOW, HAS_TIME, HEADER, HELLO,
+    IDLE_RESTART, INSTALL, MAGIC, MAX_MESSAGE, MAX_NAME, RATE, REFUSED_TO_DATAPATH,
+    REFUSED_TO_PLANE, REPORTED, RESUMED, SWITCH, TYPE_AT, UNINSTALL, VERSION, WELCOME, WITHDRAW,
+    address, present,
 };
 use crate::error::{DecodeErrorKind, ErrorAt};
 use crate::fixed::Fixed;
 use crate::{
-    Fields, FlowId, FlowInfo, Hello, Refusal, RefusalReason, ToDatapath, ToPlane, Updates, Welcome,
+    Abilities, Capabilities, Fallback, Fields, FlowId, FlowInfo, Hello, Refusal, RefusalReason,
+    SignalQualities, ToDatapath, ToPlane, Updates, Welcome,
 };
 
 /// The first message of a packet, by its length, and what follows it.
@@ -124,13 +126,28 @@ pub(crate) fn decode_to_datapath(message: &[u8]) -> Result<ToDatapath<'_>, Error
             }))
         }
         INSTALL => {
-            let (fixed, body) = fixed::<12>(message)?;
+            let (fixed, body) = fixed::<16>(message)?;
             let program = program(fixed.u32::<8>())?;
-            Ok(ToDatapath::Install { program, body })
+            let flags = fixed.u32::<12>();
+            if flags & !IDLE_RESTART != 0 {
+                return Err(DecodeErrorKind::Value.at(12));
+            }
+            Ok(ToDatapath::Install {
+                program,
+                idle_restart: flags & IDLE_RESTART != 0,
+                body,
+            })
         }
         UNINSTALL => {
             let program = program(whole::<12>(message)?.u32::<8>())?;
             Ok(ToDatapath::Uninstall { program })
+        }
+        HAND_OVER => {
+            let (fixed, rest) = fixed::<16>(message)?;
+            Ok(ToDatapath::HandOver {
+                flow: flow::<_, 8, 12>(fixed),
+                algorithm: name(rest, 16)?,
+            })
         }
         REFUSED_TO_DATAPATH => refused(message).map(ToDatapath::Refused),
         _ => Err(DecodeErrorKind::Type.at(TYPE_AT)),
@@ -190,24 +207,38 @@ fn command(message: &[u8]) -> Result<ToDatapath<'_>, ErrorAt> {
 
 #[inline(never)]
 fn hello(message: &[u8]) -> Result<ToPlane<'_>, ErrorAt> {
-    let (fixed, rest) = fixed::<24>(message)?;
-    let bits = fixed.u32::<16>();
+    let (fixed, rest) = fixed::<40>(message)?;
+    let present = signals(fixed.u32::<16>(), 16)?;
+    let inferred = signals(fixed.u32::<24>(), 24)?;
+    let degraded = signals(fixed.u32::<28>(), 28)?;
+    let qualities = SignalQualities::from_sets(present, inferred, degraded);
+    let abilities = Abilities::from_bits(fixed.u32::<32>());
+    let fallback = usize::try_from(fixed.u32::<36>()).ok();
+    let fallback = fallback.and_then(|number| Fallback::ALL.get(number));
+    Ok(ToPlane::Hello(Hello {
+        name: name(rest, 40)?,
+        instance: fixed.u64::<8>(),
+        capabilities: Capabilities {
+            signals: qualities.ok_or(DecodeErrorKind::Value.at(24))?,
+            abilities: abilities.ok_or(DecodeErrorKind::Value.at(32))?,
+            fallback: *fallback.ok_or(DecodeErrorKind::Value.at(36))?,
+            max_programs: fixed.u32::<20>(),
+        },
+    }))
+}
+
+fn signals(bits: u32, at: usize) -> Result<SignalSet, ErrorAt> {
     if bits & !SignalSet::ALL.bits() != 0 {
-        return Err(DecodeErrorKind::Value.at(16));
+        return Err(DecodeErrorKind::Value.at(at));
     }
     let signals = Signal::ALL.into_iter();
-    Ok(ToPlane::Hello(Hello {
-        name: name(rest, 24)?,
-        instance: fixed.u64::<8>(),
-        signals: signals.filter(|s| bits >> *s as u32 & 1 != 0).collect(),
-        max_programs: fixed.u32::<20>(),
-    }))
+    Ok(signals.filter(|s| bits >> *s as u32 & 1 != 0).collect())
 }
 
 /// The contents of Created and of Resumed.
 #[inline(never)]
 fn started(message: &[u8]) -> Result<(FlowId, &str, FlowInfo), ErrorAt> {
-    let (fixed, rest) = fixed::<104>(message)?;
+    let (fixed, rest) = fixed::<120>(message)?;
     let address_at = |bytes, at| {
         address::decode(bytes).map_err(|error| ErrorAt {
             at: at + error.at,
@@ -219,11 +250,13 @@ fn started(message: &[u8]) -> Result<(FlowId, &str, FlowInfo), ErrorAt> {
         remote: address_at(&fixed.array::<76, { address::BYTES }>(), 76)?,
         mss: fixed.u32::<16>(),
         cwnd: fixed.u64::<24>(),
+        rate: fixed.u64::<104>(),
+        ssthresh: Some(fixed.u64::<112>()).filter(|ssthresh| *ssthresh != u64::MAX),
         srtt_us: fixed.u64::<32>(),
         now_us: fixed.u64::<40>(),
         tag: fixed.u32::<20>(),
     };
-    Ok((flow::<_, 8, 12>(fixed), name(rest, 104)?, info))
+    Ok((flow::<_, 8, 12>(fixed), name(rest, 120)?, info))
 }
 
 #[inline(never)]

@@ -3,12 +3,14 @@
 use alloc::vec::Vec;
 
 use super::{
-    CLOSED, COMMAND, CREATED, CWND, FAULTED, HAS_FLOW, HAS_TIME, HELLO, INSTALL, MAGIC,
-    MAX_MESSAGE, MAX_NAME, RATE, REFUSED_TO_DATAPATH, REFUSED_TO_PLANE, REPORTED, RESUMED, SWITCH,
-    TYPE_AT, UNINSTALL, VERSION, WELCOME, WITHDRAW, address,
+    CLOSED, COMMAND, CREATED, CWND, FAULTED, HAND_OVER, HAS_FLOW, HAS_TIME, HELLO, IDLE_RESTART,
+    INSTALL, MAGIC, MAX_MESSAGE, MAX_NAME, RATE, REFUSED_TO_DATAPATH, REFUSED_TO_PLANE, REPORTED,
+    RESUMED, SWITCH, TYPE_AT, UNINSTALL, VERSION, WELCOME, WITHDRAW, address,
 };
 use crate::fixed::FixedMut;
-use crate::{EncodeError, Fields, FlowId, FlowInfo, Refusal, ToDatapath, ToPlane, Updates};
+use crate::{
+    Capabilities, EncodeError, Fields, FlowId, FlowInfo, Refusal, ToDatapath, ToPlane, Updates,
+};
 
 /// A message's part of fixed length, with the header of a message that has `rest` more bytes.
 #[inline]
@@ -76,10 +78,20 @@ pub(crate) fn encode_to_plane(
         }
         ToPlane::Hello(hello) => {
             let name = named(hello.name)?;
-            let fixed = fixed::<24>(HELLO, name.len())?
+            let Capabilities {
+                signals,
+                abilities,
+                fallback,
+                max_programs,
+            } = hello.capabilities;
+            let fixed = fixed::<40>(HELLO, name.len())?
                 .u64::<8>(hello.instance)
-                .u32::<16>(hello.signals.bits())
-                .u32::<20>(hello.max_programs);
+                .u32::<16>(signals.present().bits())
+                .u32::<20>(max_programs)
+                .u32::<24>(signals.inferred().bits())
+                .u32::<28>(signals.degraded().bits())
+                .u32::<32>(abilities.bits())
+                .u32::<36>(fallback as u32);
             packet.extend_from_slice(&fixed.0);
             packet.extend_from_slice(name);
         }
@@ -146,14 +158,29 @@ pub(crate) fn encode_to_datapath(
                 .u32::<16>(welcome.alive_us);
             packet.extend_from_slice(&fixed.0);
         }
-        ToDatapath::Install { program, body } => {
-            let fixed = fixed::<12>(INSTALL, body.len())?.u32::<8>(numbered(program)?);
+        ToDatapath::Install {
+            program,
+            idle_restart,
+            body,
+        } => {
+            let fixed = fixed::<16>(INSTALL, body.len())?
+                .u32::<8>(numbered(program)?)
+                .u32::<12>(if idle_restart { IDLE_RESTART } else { 0 });
             packet.extend_from_slice(&fixed.0);
             packet.extend_from_slice(body);
         }
         ToDatapath::Uninstall { program } => {
             let fixed = fixed::<12>(UNINSTALL, 0)?.u32::<8>(numbered(program)?);
             packet.extend_from_slice(&fixed.0);
+        }
+        ToDatapath::HandOver {
+            flow: id,
+            algorithm,
+        } => {
+            let algorithm = named(algorithm)?;
+            let fixed = fixed::<16>(HAND_OVER, algorithm.len())?;
+            packet.extend_from_slice(&flow::<_, 8, 12>(fixed, id).0);
+            packet.extend_from_slice(algorithm);
         }
         ToDatapath::Refused(ref refusal) => {
             packet.extend_from_slice(&refused(REFUSED_TO_DATAPATH, refusal)?);
@@ -188,7 +215,7 @@ fn started(
     packet: &mut Vec<u8>,
 ) -> Result<(), EncodeError> {
     let algorithm = named(algorithm)?;
-    let fixed = fixed::<104>(kind, algorithm.len())?;
+    let fixed = fixed::<120>(kind, algorithm.len())?;
     let fixed = flow::<_, 8, 12>(fixed, id)
         .u32::<16>(info.mss)
         .u32::<20>(info.tag)
@@ -196,7 +223,9 @@ fn started(
         .u64::<32>(info.srtt_us)
         .u64::<40>(info.now_us)
         .array::<48, { address::BYTES }>(address::encode(info.local))
-        .array::<76, { address::BYTES }>(address::encode(info.remote));
+        .array::<76, { address::BYTES }>(address::encode(info.remote))
+        .u64::<104>(info.rate)
+        .u64::<112>(info.ssthresh.unwrap_or(u64::MAX));
     packet.extend_from_slice(&fixed.0);
     packet.extend_from_slice(algorithm);
     Ok(())

@@ -14,9 +14,9 @@
 //!
 //! | type | message | after the header | bytes |
 //! | --- | --- | --- | --- |
-//! | 0x01 | Hello | 8 u64 instance · 16 u32 signals · 20 u32 max_programs · 24 name | 24 + name |
-//! | 0x02 | Created | 8 flow · 16 u32 mss · 20 u32 tag · 24 u64 cwnd · 32 u64 srtt_us · 40 u64 now_us · 48 local · 76 remote · 104 algorithm | 104 + name |
-//! | 0x03 | Resumed | as Created | 104 + name |
+//! | 0x01 | Hello | 8 u64 instance · 16 u32 signals · 20 u32 max_programs · 24 u32 inferred · 28 u32 degraded · 32 u32 abilities (1 window, 2 rate, 4 ECN, 8 idle restart) · 36 u32 fallback (0 Cubic, 1 Reno, 2 release) · 40 name | 40 + name |
+//! | 0x02 | Created | 8 flow · 16 u32 mss · 20 u32 tag · 24 u64 cwnd · 32 u64 srtt_us · 40 u64 now_us · 48 local · 76 remote · 104 u64 rate · 112 u64 ssthresh (2⁶⁴ − 1: none) · 120 algorithm | 120 + name |
+//! | 0x03 | Resumed | as Created | 120 + name |
 //! | 0x04 | Reported | 8 flow · 16 u32 program · 20 u32 flags (1: there is a time) · 24 u64 time_us · 32 u64 cwnd · 40 u64 rate · 48 u64 fields | 48 + 8 n |
 //! | 0x05 | Faulted | 8 flow · 16 u32 fault | 20 |
 //! | 0x06 | Closed | 8 flow | 16 |
@@ -27,9 +27,10 @@
 //! | type | message | after the header | bytes |
 //! | --- | --- | --- | --- |
 //! | 0x81 | Welcome | 8 u64 instance · 16 u32 alive_us | 20 |
-//! | 0x82 | Install | 8 u32 program, not 0 · 12 body | 12 + body |
+//! | 0x82 | Install | 8 u32 program, not 0 · 12 u32 flags (1: idle restart) · 16 body | 16 + body |
 //! | 0x83 | Uninstall | 8 u32 program, not 0 | 12 |
 //! | 0x84 | Command | 8 flow · 16 u16 flags (1 switch, 2 cwnd, 4 rate, 8 withdraw) · 18 u16 n · 20 u32 program · 24 u64 cwnd · 32 u64 rate · 40 n updates | 40 + 10 n |
+//! | 0x85 | HandOver | 8 flow · 16 algorithm | 16 + name |
 //! | 0x87 | Refused | as above | 24 |
 //!
 //! Within these:
@@ -84,6 +85,7 @@ const WELCOME: u8 = 0x81;
 const INSTALL: u8 = 0x82;
 const UNINSTALL: u8 = 0x83;
 const COMMAND: u8 = 0x84;
+const HAND_OVER: u8 = 0x85;
 
 /// The type of a Refused to a datapath: what is refused of one is never answered.
 pub const REFUSED_TO_DATAPATH: u8 = 0x87;
@@ -113,6 +115,7 @@ impl ToDatapath<'_> {
             Self::Install { .. } => INSTALL,
             Self::Uninstall { .. } => UNINSTALL,
             Self::Command { .. } => COMMAND,
+            Self::HandOver { .. } => HAND_OVER,
             Self::Refused(_) => REFUSED_TO_DATAPATH,
         }
     }
@@ -120,6 +123,8 @@ impl ToDatapath<'_> {
 
 /// Reported: the report carries the datapath's time.
 const HAS_TIME: u32 = 1;
+/// Install: flows restart after an idle period.
+const IDLE_RESTART: u32 = 1;
 /// Refused: the message refused was about a flow.
 const HAS_FLOW: u16 = 1;
 /// Command: what it carries.

@@ -3,9 +3,10 @@
 
 use std::path::Path;
 
-use fairwater_lang::{Signal, SignalSet};
+use fairwater_lang::Signal;
 use fairwater_proto::{
-    Dialect, FlowId, FlowInfo, Hello, Refusal, RefusalReason, ToDatapath, ToPlane, Update, Welcome,
+    Abilities, Capabilities, Dialect, Fallback, FlowId, FlowInfo, Hello, Refusal, RefusalReason,
+    SignalQualities, SignalQuality, ToDatapath, ToPlane, Update, Welcome,
 };
 
 const FLOW: FlowId = FlowId {
@@ -71,10 +72,21 @@ fn ours_to_a_plane() {
         ToPlane::Hello(Hello {
             name: "toy",
             instance: 0x1122_3344_5566_7788,
-            signals: [Signal::BytesAcked, Signal::RttSampleUs]
-                .into_iter()
-                .collect(),
-            max_programs: 1000,
+            capabilities: Capabilities {
+                signals: SignalQualities::exact(
+                    [Signal::BytesAcked, Signal::RttSampleUs]
+                        .into_iter()
+                        .collect(),
+                )
+                .with(Signal::LostPkts, SignalQuality::Inferred)
+                .with(Signal::RateIncoming, SignalQuality::Degraded),
+                abilities: Abilities {
+                    ecn: false,
+                    ..Abilities::ALL
+                },
+                fallback: Fallback::Release,
+                max_programs: 1000,
+            },
         }),
     );
     let info = FlowInfo {
@@ -85,6 +97,7 @@ fn ours_to_a_plane() {
         srtt_us: 20_500,
         now_us: 5_000_000_000,
         tag: 0,
+        ..FlowInfo::default()
     };
     own(
         "created",
@@ -99,7 +112,11 @@ fn ours_to_a_plane() {
         ToPlane::Resumed {
             flow: FLOW,
             algorithm: "",
-            info,
+            info: FlowInfo {
+                rate: 1_250_000,
+                ssthresh: Some(72_400),
+                ..info
+            },
         },
     );
     own(
@@ -143,8 +160,16 @@ fn ours_to_a_datapath() {
         }),
     );
     own(
+        "hand_over",
+        ToDatapath::HandOver {
+            flow: FLOW,
+            algorithm: "copa",
+        },
+    );
+    own(
         "install",
         ToDatapath::Install {
+            idle_restart: true,
             program: 7,
             body: b"any bytes",
         },
@@ -194,8 +219,7 @@ fn libccps_hello(instance: u64) -> ToPlane<'static> {
     ToPlane::Hello(Hello {
         name: "libccp",
         instance,
-        signals: SignalSet::ALL,
-        max_programs: 10,
+        capabilities: fairwater_proto::ccp::CAPABILITIES,
     })
 }
 
@@ -215,6 +239,7 @@ fn libccps_to_an_agent() {
             srtt_us: 0,
             now_us: 0,
             tag: 0,
+            ..FlowInfo::default()
         },
     };
     ccp("create_unnamed", created(sid(15), ""));
@@ -242,6 +267,7 @@ fn libccps_to_a_datapath() {
         "install",
         ToDatapath::Install {
             program: 7,
+            idle_restart: true,
             body: &install[12..],
         },
     );

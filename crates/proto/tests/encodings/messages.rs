@@ -4,12 +4,13 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
 use fairwater_lang::{Signal, SignalSet};
 use fairwater_proto::{
-    FlowId, FlowInfo, Hello, Refusal, RefusalReason, ToDatapath, ToPlane, Update, Welcome,
+    Abilities, Capabilities, Fallback, FlowId, FlowInfo, Hello, Refusal, RefusalReason,
+    SignalQualities, SignalQuality, ToDatapath, ToPlane, Update, Welcome,
 };
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
-use proptest::sample::{select, subsequence};
+use proptest::sample::select;
 
 /// Messages borrow; the few of a test may stay.
 fn leak<T>(values: Vec<T>) -> &'static [T] {
@@ -51,10 +52,10 @@ fn info() -> impl Strategy<Value = FlowInfo> {
         address(),
         address(),
         any::<[u32; 2]>(),
-        [number(), number(), number()],
+        [number(), number(), number(), number(), number()],
     )
         .prop_map(
-            |(local, remote, [mss, tag], [cwnd, srtt_us, now_us])| FlowInfo {
+            |(local, remote, [mss, tag], [cwnd, srtt_us, now_us, rate, ssthresh])| FlowInfo {
                 local,
                 remote,
                 mss,
@@ -62,6 +63,8 @@ fn info() -> impl Strategy<Value = FlowInfo> {
                 srtt_us,
                 now_us,
                 tag,
+                rate,
+                ssthresh: Some(ssthresh).filter(|ssthresh| *ssthresh != u64::MAX),
             },
         )
 }
@@ -78,16 +81,42 @@ fn refusal() -> impl Strategy<Value = Refusal> {
     )
 }
 
-fn hello() -> impl Strategy<Value = Hello<'static>> {
-    let signals = subsequence(&Signal::ALL[..], 0..=Signal::ALL.len());
-    (name(), any::<u64>(), signals, any::<u32>()).prop_map(
-        |(name, instance, signals, max_programs)| Hello {
-            name,
-            instance,
-            signals: signals.into_iter().collect::<SignalSet>(),
+fn capabilities() -> impl Strategy<Value = Capabilities> {
+    let quality = select(vec![
+        SignalQuality::Absent,
+        SignalQuality::Degraded,
+        SignalQuality::Inferred,
+        SignalQuality::Exact,
+    ]);
+    let fallback = select(vec![Fallback::Cubic, Fallback::Reno, Fallback::Release]);
+    let abilities = any::<[bool; 4]>().prop_map(|[window, rate, ecn, idle_restart]| Abilities {
+        window,
+        rate,
+        ecn,
+        idle_restart,
+    });
+    let qualities = vec(quality, Signal::ALL.len());
+    (qualities, abilities, fallback, any::<u32>()).prop_map(
+        |(qualities, abilities, fallback, max_programs)| Capabilities {
+            signals: Signal::ALL
+                .into_iter()
+                .zip(qualities)
+                .fold(SignalQualities::exact(SignalSet::EMPTY), |all, (s, q)| {
+                    all.with(s, q)
+                }),
+            abilities,
+            fallback,
             max_programs,
         },
     )
+}
+
+fn hello() -> impl Strategy<Value = Hello<'static>> {
+    (name(), any::<u64>(), capabilities()).prop_map(|(name, instance, capabilities)| Hello {
+        name,
+        instance,
+        capabilities,
+    })
 }
 
 fn report() -> impl Strategy<Value = ToPlane<'static>> {
@@ -167,8 +196,9 @@ pub(crate) fn to_datapath() -> impl Strategy<Value = ToDatapath<'static>> {
         1 => welcome.prop_map(|(instance, alive_us)| {
             ToDatapath::Welcome(Welcome { instance, alive_us })
         }),
-        1 => (1..=u32::MAX, body())
-            .prop_map(|(program, body)| ToDatapath::Install { program, body }),
+        1 => (1..=u32::MAX, any::<bool>(), body())
+            .prop_map(|(program, idle_restart, body)| ToDatapath::Install { program, idle_restart, body }),
+        1 => (flow(), name()).prop_map(|(flow, algorithm)| ToDatapath::HandOver { flow, algorithm }),
         1 => (1..=u32::MAX).prop_map(|program| ToDatapath::Uninstall { program }),
         1 => refusal().prop_map(ToDatapath::Refused),
     ]

@@ -93,18 +93,21 @@ fn what_is_too_long_is_not_written() {
     let hello = ToPlane::Hello(fairwater_proto::Hello {
         name: &long,
         instance: 0,
-        signals: fairwater_lang::SignalSet::EMPTY,
-        max_programs: 0,
+        capabilities: fairwater_proto::Capabilities::ALL,
     });
     let body = vec![0; fairwater_proto::own::MAX_MESSAGE];
-    let longest = &body[12..];
+    let longest = &body[16..];
     let mut packet = b"before".to_vec();
     let mut refused = |dialect: Dialect, message: &ToDatapath<'_>| {
         let why = dialect.encode_to_datapath(message, &mut packet);
         (packet.len() == 6).then_some(why.unwrap_err())
     };
     let body = &body[..];
-    let install = |body| ToDatapath::Install { program: 1, body };
+    let install = |body| ToDatapath::Install {
+        idle_restart: true,
+        program: 1,
+        body,
+    };
     assert_eq!(
         refused(Dialect::Own, &install(body)),
         Some(EncodeError::TooLong)

@@ -8,7 +8,7 @@ use fairwater_proto::{Dialect, RefusalReason};
 use super::{Arrival, Refused};
 use crate::peer::Peer;
 use crate::service::Shared;
-use crate::slots::{PeerFlow, PeerSlot};
+use crate::slots::{Location, PeerFlow, PeerSlot};
 use fairwater_plane::{Event, FlowId, FlowInfo};
 
 /// What is assumed of a flow that is known by its reports alone: Ethernet's MSS, and the initial
@@ -42,15 +42,12 @@ impl Shared {
         info: &FlowInfo,
     ) -> Result<(), Refused> {
         self.introduced(peer, arrival, flow)?;
-        let Some(peer_flow) = peer.peer_flow(flow).copied() else {
+        if peer.peer_flow(flow).is_none() {
             return self.start(peer, arrival, flow, algorithm, info);
-        };
-        if let Some(slot_record) = peer.slots.get_mut(flow.slot as usize) {
-            peer.outgoing.forget(slot_record);
         }
-        let event = Event::Resumed {
-            flow: peer_flow.flow,
-            info,
+        let algorithm = self.algorithm_named(algorithm);
+        let Some(event) = resume(peer, flow.slot, algorithm, info) else {
+            return Ok(());
         };
         self.deliver(peer, arrival.dialect, flow.slot, event);
         Ok(())
@@ -66,21 +63,20 @@ impl Shared {
         info: &FlowInfo,
     ) -> Result<(), Refused> {
         let full = Refused::flow(RefusalReason::Full, flow);
-        let hosted = self.plane.algorithms();
-        if flow.slot >= self.config.max_flows || hosted.is_empty() {
+        if flow.slot >= self.config.max_flows || self.plane.algorithms().is_empty() {
             return Err(full);
         }
-        let named = hosted.iter().position(|a| a.name() == algorithm);
-        if named.is_none() && !algorithm.is_empty() {
-            self.statistics.unknown_algorithm += 1;
-        }
-        let algorithm = named.unwrap_or(0);
+        let algorithm = self.algorithm_named(algorithm);
         let index = flow.slot as usize;
         if index >= peer.slots.len() {
             peer.slots.resize_with(index + 1, PeerSlot::default);
         }
         self.end_flow(peer, flow.slot);
-        let Some(place) = self.slots.take(self.config.max_flows) else {
+        let location = Location::Peer {
+            peer: peer.id,
+            slot: flow.slot,
+        };
+        let Some(place) = self.slots.take(self.config.max_flows, location) else {
             return Err(full);
         };
         if let Some(slot_record) = peer.slots.get_mut(index) {
@@ -91,6 +87,7 @@ impl Shared {
                 mss: info.mss,
                 algorithm,
                 program: self.catalogue.place(algorithm, 0),
+                cwnd: info.cwnd,
             });
         }
         peer.flows += 1;
@@ -107,6 +104,39 @@ impl Shared {
         };
         self.deliver(peer, arrival.dialect, flow.slot, event);
         Ok(())
+    }
+
+    /// Index of the algorithm that a flow asks for: the first unless the plane has the name.
+    fn algorithm_named(&mut self, name: &str) -> usize {
+        let mut hosted = self.plane.algorithms().iter();
+        let named = hosted.position(|algorithm| algorithm.name() == name);
+        if named.is_none() && !name.is_empty() {
+            self.statistics.unknown_algorithm += 1;
+        }
+        named.unwrap_or(0)
+    }
+
+    /// Hands a flow over whose dialect has no message for it: from what its reports told.
+    pub(super) fn hand_over_unasked(
+        &mut self,
+        peer: &mut Peer,
+        dialect: Dialect,
+        slot: u32,
+        algorithm: u32,
+    ) {
+        let record = peer.slots.get(slot as usize);
+        let Some(peer_flow) = record.and_then(|record| record.peer_flow) else {
+            return;
+        };
+        let info = FlowInfo {
+            mss: peer_flow.mss.max(1),
+            cwnd: peer_flow.cwnd,
+            ssthresh: Some(peer_flow.cwnd),
+            ..FlowInfo::default()
+        };
+        if let Some(event) = resume(peer, slot, algorithm as usize, &info) {
+            self.deliver(peer, dialect, slot, event);
+        }
     }
 
     /// A report of a flow that is not known. Of a libccp that never introduced itself to this
@@ -134,6 +164,7 @@ impl Shared {
             srtt_us: 0,
             now_us: arrival.now_us,
             tag: 0,
+            ..FlowInfo::default()
         };
         self.start(peer, arrival, flow, "", &info)?;
         self.statistics.found_again += 1;
@@ -174,7 +205,6 @@ impl Shared {
                 flow: peer_flow.flow,
             };
             self.deliver(peer, peer.dialect.unwrap_or(Dialect::Own), slot, event);
-            self.deferred.remove(peer_flow.flow);
             self.slots.give_back(peer_flow.flow);
         }
     }
@@ -184,6 +214,24 @@ impl Shared {
             self.end_flow(peer, slot);
         }
     }
+}
+
+/// The flow in the slot goes on under an algorithm: what waits for it is dropped.
+fn resume<'i>(
+    peer: &mut Peer,
+    slot: u32,
+    algorithm: usize,
+    info: &'i FlowInfo,
+) -> Option<Event<'i>> {
+    let slot_record = peer.slots.get_mut(slot as usize)?;
+    peer.outgoing.forget(slot_record);
+    let peer_flow = slot_record.peer_flow.as_mut()?;
+    peer_flow.algorithm = u32::try_from(algorithm).unwrap_or(u32::MAX);
+    Some(Event::Resumed {
+        flow: peer_flow.flow,
+        algorithm,
+        info,
+    })
 }
 
 fn known(peer: &Peer, flow: FlowId) -> Result<PeerFlow, Refused> {

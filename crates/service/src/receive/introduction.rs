@@ -1,6 +1,5 @@
 //! A peer's Hello, and what stands for one where libccp sends none.
 
-use fairwater_lang::SignalSet;
 use fairwater_proto::{Dialect, Hello, RefusalReason, ccp};
 
 use super::{Arrival, Refused};
@@ -28,8 +27,7 @@ impl Shared {
             peer.introduction = Some(Introduction {
                 name: hello.name.to_owned(),
                 instance: hello.instance,
-                signals: hello.signals,
-                max_programs: hello.max_programs,
+                capabilities: hello.capabilities,
                 implied,
             });
             self.notice(ServiceNotice::Connected {
@@ -55,8 +53,7 @@ impl Shared {
                 let hello = Hello {
                     name: "libccp",
                     instance: 0,
-                    signals: SignalSet::ALL,
-                    max_programs: ccp::MAX_PROGRAMS,
+                    capabilities: ccp::CAPABILITIES,
                 };
                 self.hello(peer, arrival, &hello, true);
                 Ok(())

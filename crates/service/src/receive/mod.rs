@@ -9,7 +9,7 @@ use fairwater_proto::{DecodeError, Dialect, Refusal, RefusalReason, ToPlane};
 
 use reports::Stamp;
 
-use super::command_queue::CommandQueue;
+use super::command_queue::{CommandQueue, Outcome};
 use super::peer::Peer;
 use super::service::Shared;
 use fairwater_plane::{Command, CommandSink, Event, FlowId};
@@ -143,7 +143,7 @@ impl Shared {
     fn deliver(&mut self, peer: &mut Peer, dialect: Dialect, slot: u32, event: Event<'_>) {
         let flow = event.flow();
         let mut commands = CommandQueue::new(
-            &self.catalogue,
+            (&self.catalogue, &self.slots),
             &mut self.statistics,
             &mut self.deferred,
             peer,
@@ -151,13 +151,18 @@ impl Shared {
             (flow, slot),
         );
         self.plane.on_event(event, &mut commands);
-        let errors = commands.into_errors();
-        let joins = matches!(event, Event::Created { .. } | Event::Resumed { .. });
-        if joins && self.plane.flow(flow).is_some_and(|f| f.aggregate.is_some()) {
-            self.deferred.insert(flow, peer.id, slot);
-        }
-        for (slot, command_error) in errors {
+        let outcome = commands.into_outcome();
+        self.conclude(peer, dialect, outcome);
+    }
+
+    /// Does what the commands of an event have left to do.
+    #[inline]
+    fn conclude(&mut self, peer: &mut Peer, dialect: Dialect, outcome: Outcome) {
+        for (slot, command_error) in outcome.errors {
             self.command_error(peer, dialect, slot, command_error);
+        }
+        for (slot, algorithm) in outcome.hand_overs {
+            self.hand_over_unasked(peer, dialect, slot, algorithm);
         }
     }
 
@@ -180,7 +185,7 @@ impl Shared {
             return;
         }
         let mut commands = CommandQueue::new(
-            &self.catalogue,
+            (&self.catalogue, &self.slots),
             &mut self.statistics,
             &mut self.deferred,
             peer,
@@ -188,9 +193,8 @@ impl Shared {
             (flow, slot),
         );
         commands.command(flow, command);
-        for (slot, command_error) in commands.into_errors() {
-            self.command_error(peer, dialect, slot, command_error);
-        }
+        let outcome = commands.into_outcome();
+        self.conclude(peer, dialect, outcome);
     }
 }
 

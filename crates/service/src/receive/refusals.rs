@@ -66,7 +66,7 @@ impl Shared {
             reason: &why,
         };
         let mut commands = CommandQueue::new(
-            &self.catalogue,
+            (&self.catalogue, &self.slots),
             &mut self.statistics,
             &mut self.deferred,
             peer,

@@ -6,7 +6,7 @@ use super::{Arrival, Refused};
 use crate::command_queue::CommandQueue;
 use crate::peer::{Installed, Peer};
 use crate::service::Shared;
-use fairwater_plane::{Event, FlowId, RawReport};
+use fairwater_plane::{Event, FlowId, ProgramId, RawReport};
 
 /// What a report says beside its fields.
 #[derive(Debug, Clone, Copy)]
@@ -35,8 +35,7 @@ impl Shared {
         let dialect = arrival.dialect;
         let unknown = Refused::program(RefusalReason::UnknownProgram, flow, program);
         let numbered = self.catalogue.numbered(program);
-        let Some((place, entry)) = numbered.filter(|(_, e)| e.algorithm == peer_flow.algorithm)
-        else {
+        let Some((place, entry)) = numbered.filter(|(_, e)| e.algorithm != u32::MAX) else {
             // A libccp that was told of the plane's programs still runs a former plane's.
             let implied = peer
                 .introduction
@@ -63,16 +62,22 @@ impl Shared {
             _ => stamp,
         };
         let report = RawReport {
-            program: entry.index,
+            program: ProgramId::new(entry.algorithm, entry.index),
             time_us: stamp.time_us,
             cwnd: stamp.cwnd,
             rate: stamp.rate,
             fields: values,
         };
+        if stamp.cwnd > 0
+            && let Some(record) = peer.slots.get_mut(flow.slot as usize)
+            && let Some(peer_flow) = &mut record.peer_flow
+        {
+            peer_flow.cwnd = stamp.cwnd;
+        }
         self.statistics.reports += 1;
         peer.reports += 1;
         let mut commands = CommandQueue::new(
-            &self.catalogue,
+            (&self.catalogue, &self.slots),
             &mut self.statistics,
             &mut self.deferred,
             peer,
@@ -84,9 +89,8 @@ impl Shared {
             report,
         };
         self.plane.on_event(event, &mut commands);
-        for (slot, command_error) in commands.into_errors() {
-            self.command_error(peer, dialect, slot, command_error);
-        }
+        let outcome = commands.into_outcome();
+        self.conclude(peer, dialect, outcome);
         Ok(())
     }
 }

@@ -1,6 +1,7 @@
-//! The loop between a service and the links of its peers.
+//! The loop between a service, the links of its peers and its direct datapaths.
 
 mod admission;
+mod direct;
 mod heartbeat;
 mod liveness;
 mod peer_links;
@@ -17,11 +18,13 @@ use fairwater_proto::link::{self, AdaptiveSpin, LinkError, MAX_PACKET, Poller, r
 use crate::peer::PeerId;
 use crate::service::{Config, Service};
 use admission::TurnedAway;
+use direct::Attached;
 use heartbeat::Heartbeat;
 use liveness::Rounds;
 use peer_links::{PeerLink, PeerLinks};
 use transmit::Blocked;
 
+pub use direct::{DirectDatapath, Port};
 use fairwater_plane::Plane;
 pub use stopper::Stopper;
 
@@ -42,7 +45,9 @@ const DATAGRAM: u64 = 1;
 const SEQPACKET: u64 = 2;
 const RING: u64 = 3;
 const HEARTBEAT: u64 = 4;
-const FIRST_LINK: u64 = 5;
+/// Tokens of direct datapaths, in their order; those of links follow.
+const FIRST_DIRECT: u64 = 5;
+const FIRST_LINK: u64 = FIRST_DIRECT + (1 << 16);
 
 /// Where a server is to be found, and how it waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,6 +87,7 @@ pub struct Server {
     seqpacket: Option<seqpacket::Listener>,
     ring: Option<ring::Listener>,
     links: PeerLinks,
+    direct: Vec<Attached>,
     blocked: Vec<Blocked>,
     turned_away: TurnedAway,
     /// There are no file descriptors for newcomers.
@@ -153,6 +159,7 @@ impl Server {
             seqpacket,
             ring,
             links: PeerLinks::default(),
+            direct: Vec::new(),
             blocked: Vec::new(),
             turned_away: TurnedAway::default(),
             listeners_paused: false,
@@ -215,6 +222,11 @@ impl Server {
                 HEARTBEAT => {
                     self.heartbeat.clear();
                     self.tick()?;
+                    (0..self.direct.len()).for_each(|index| self.turn_direct(index));
+                }
+                direct if direct < FIRST_LINK => {
+                    let index = usize::try_from(direct - FIRST_DIRECT).unwrap_or(usize::MAX);
+                    self.turn_direct(index);
                 }
                 link => {
                     let index = usize::try_from(link - FIRST_LINK).unwrap_or(usize::MAX);
@@ -223,6 +235,8 @@ impl Server {
             }
         }
         self.tokens = tokens;
+        self.turn_due_direct();
+        self.command_direct();
         self.transmit();
         self.turned_us = self.now_us();
         Ok(())
@@ -244,8 +258,13 @@ impl Server {
         }
         let timeout = if !self.links.prepare_to_wait() {
             Some(Duration::ZERO)
-        } else if let Some(retry) = self.next_retry() {
-            Some(wait.min(retry))
+        } else if let Some(next) = self
+            .next_retry()
+            .into_iter()
+            .chain(self.next_direct_turn())
+            .min()
+        {
+            Some(wait.min(next))
         } else {
             // The heartbeat ends longer ones.
             Some(wait).filter(|wait| *wait < self.heartbeat.period())

@@ -45,8 +45,8 @@ impl Aggregate for SharedWindow {
     }
 }
 
-fn service() -> Service {
-    let mut plane = Plane::new("served", SignalSet::ALL);
+pub(crate) fn service() -> Service {
+    let mut plane = Plane::new();
     plane
         .add(|programs| {
             programs.add("all", "(def (Report (acked 0))) (when true (report))")?;
@@ -61,7 +61,7 @@ fn service() -> Service {
 }
 
 /// The windows that were set, in order.
-fn windows(service: &mut Service) -> Vec<(PeerId, u32, u64)> {
+pub(crate) fn windows(service: &mut Service) -> Vec<(PeerId, u32, u64)> {
     let received = service.receive().into_iter();
     let window = |(peer, message)| match message {
         Received::Command { flow, cwnd, .. } => Some((peer, flow.slot, cwnd?)),

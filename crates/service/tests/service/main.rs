@@ -4,6 +4,8 @@
 
 mod aggregates;
 mod dead_peers;
+mod direct;
+mod hand_over;
 mod invalid_input;
 mod isolation;
 mod peers;

@@ -1,7 +1,9 @@
 //! Peers that keep to the protocol.
 
 use fairwater_plane::SignalSet;
-use fairwater_proto::{Dialect, Hello, Refusal, RefusalReason, ToPlane};
+use fairwater_proto::{
+    Capabilities, Dialect, Hello, Refusal, RefusalReason, SignalQualities, ToPlane,
+};
 use fairwater_service::{Config, ServiceNotice};
 
 use crate::support::*;
@@ -177,8 +179,11 @@ fn a_peer_without_a_signal_is_refused_the_program_that_reads_it_and_others_are_n
         &ToPlane::Hello(Hello {
             name: "poor",
             instance: 1,
-            signals,
-            max_programs: 8,
+            capabilities: Capabilities {
+                signals: SignalQualities::exact(signals),
+                max_programs: 8,
+                ..Capabilities::ALL
+            },
         }),
     );
     let rich = service.connect(0).unwrap();
@@ -272,8 +277,10 @@ fn a_peer_that_keeps_few_programs_is_given_no_more() {
         &ToPlane::Hello(Hello {
             name: "small",
             instance: 1,
-            signals: SignalSet::ALL,
-            max_programs: 1,
+            capabilities: Capabilities {
+                max_programs: 1,
+                ..Capabilities::ALL
+            },
         }),
     );
     service.receive();

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use fairwater_datapath::{Config as DatapathConfig, Connection, Controls};
-use fairwater_plane::{FlowId, FlowInfo, Plane, Signal, SignalSet};
+use fairwater_plane::{FlowId, FlowInfo, Plane, Signal};
 use fairwater_proto::Dialect;
 use fairwater_proto::link::{Link, datagram, ring};
 use fairwater_service::{Config, Endpoints, Server};
@@ -12,7 +12,7 @@ use fairwater_service::{Config, Endpoints, Server};
 use crate::support::{Echo, info};
 
 pub(crate) fn plane() -> Plane {
-    let mut plane = Plane::new("served", SignalSet::ALL);
+    let mut plane = Plane::new();
     plane.add(Echo::build("echo")).unwrap();
     plane
 }

@@ -1,10 +1,9 @@
 //! A service with one algorithm, and a peer's side of the conversation.
 
 use fairwater_plane::{
-    Algorithm, AlgorithmError, Control, Field, Flow, FlowId, FlowInfo, Plane, Programs, Report,
-    SignalSet, Var,
+    Algorithm, AlgorithmError, Control, Field, Flow, FlowId, FlowInfo, Plane, Programs, Report, Var,
 };
-use fairwater_proto::{Dialect, Hello, ToDatapath, ToPlane};
+use fairwater_proto::{Capabilities, Dialect, Hello, ToDatapath, ToPlane};
 use fairwater_service::{Config, PeerId, Service};
 
 pub(crate) const INSTANCE: u64 = 77;
@@ -86,7 +85,7 @@ impl Flow for Silent {
 
 /// A service that hosts `echo`, `second` and `lossy`.
 pub(crate) fn service(config: Config) -> Service {
-    let mut plane = Plane::new("served", SignalSet::ALL);
+    let mut plane = Plane::new();
     plane.add(Echo::build("echo")).unwrap();
     plane.add(Echo::build("second")).unwrap();
     plane
@@ -106,8 +105,10 @@ pub(crate) fn hello(instance: u64) -> ToPlane<'static> {
     ToPlane::Hello(Hello {
         name: "test",
         instance,
-        signals: SignalSet::ALL,
-        max_programs: 8,
+        capabilities: Capabilities {
+            max_programs: 8,
+            ..Capabilities::ALL
+        },
     })
 }
 
@@ -120,6 +121,7 @@ pub(crate) fn info(cwnd: u64) -> FlowInfo {
         srtt_us: 0,
         now_us: 7,
         tag: 0,
+        ..FlowInfo::default()
     }
 }
 
@@ -152,7 +154,7 @@ pub(crate) fn bytes(message: &ToPlane<'_>) -> Vec<u8> {
     packet
 }
 
-/// What a peer was message, without what cannot be kept.
+/// What a peer was sent, without what cannot be kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Received {
     Welcome,
@@ -163,6 +165,10 @@ pub(crate) enum Received {
         cwnd: Option<u64>,
         updates: Vec<(u16, u64)>,
         withdraw: bool,
+    },
+    HandOver {
+        flow: FlowId,
+        algorithm: String,
     },
     Refused(fairwater_proto::Refusal),
 }
@@ -195,7 +201,7 @@ fn received(message: &ToDatapath<'_>) -> Received {
             assert_eq!(welcome.instance, INSTANCE);
             Received::Welcome
         }
-        ToDatapath::Install { program, body } => {
+        ToDatapath::Install { program, body, .. } => {
             fairwater_lang::binary::decode(body).unwrap();
             Received::Install(program)
         }
@@ -212,6 +218,10 @@ fn received(message: &ToDatapath<'_>) -> Received {
             cwnd,
             updates: updates.iter().map(|u| (u.variable, u.value)).collect(),
             withdraw,
+        },
+        ToDatapath::HandOver { flow, algorithm } => Received::HandOver {
+            flow,
+            algorithm: algorithm.to_owned(),
         },
         ToDatapath::Refused(refusal) => Received::Refused(refusal),
         ToDatapath::Uninstall { .. } => panic!("nothing is uninstalled"),

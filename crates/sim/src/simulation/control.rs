@@ -63,6 +63,11 @@ impl<C: Deref<Target = Experiment>, O: Observer> Simulation<C, O> {
                         rate: changed.rate,
                     };
                     connection.sender.set_controls(*known);
+                    let tcp = &self.config.flows[connection.flow as usize].tcp;
+                    let restarts = self.plane.restarts_after_idle(*host, *flow);
+                    connection
+                        .sender
+                        .set_idle_restart(tcp.idle_restart && restarts);
                 }
                 self.wake_plane();
             }
@@ -104,6 +109,7 @@ impl<C: Deref<Target = Experiment>, O: Observer> Simulation<C, O> {
                     srtt_us: connection.sender.srtt_us(),
                     now_us: micros(now),
                     tag: config.tag,
+                    ..FlowInfo::default()
                 };
                 match self.plane.start(host, algorithm, &info, now) {
                     Ok(flow) => ConnectionController::Plane { host, flow, known },

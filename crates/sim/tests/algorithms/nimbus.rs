@@ -8,7 +8,7 @@ use std::{env, thread};
 
 use fairwater_algorithms::{Nimbus, NimbusCompetitive, NimbusConfig, NimbusDelay, NimbusFlow};
 use fairwater_net::{Limit, Time};
-use fairwater_plane::{Algorithm, Control, Flow, FlowInfo, Plane, Report, SignalSet};
+use fairwater_plane::{Algorithm, Control, Flow, FlowInfo, Plane, Report};
 use fairwater_sim::{Controller, Experiment, Native, Outcome, SizeCdf, Traffic, run};
 
 use crate::support::figure::{Figure, Panel};
@@ -66,7 +66,7 @@ impl Flow for WatchedFlow {
 /// Runs with Nimbus so configured in the plane.
 fn watched(config: &Experiment, nimbus: NimbusConfig) -> (Outcome, Vec<Belief>) {
     let beliefs = Beliefs::default();
-    let mut plane = Plane::new("sim", SignalSet::ALL);
+    let mut plane = Plane::new();
     plane
         .add(|programs| {
             Ok(Watched {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use fairwater_net::{Limit, LossConfig, Probability};
-use fairwater_plane::{Plane, SignalSet};
+use fairwater_plane::Plane;
 use fairwater_sim::{Controller, Experiment, Native, Outcome, Traffic, run};
 
 use crate::support::each_seed;
@@ -34,7 +34,7 @@ fn of_plane(spec: &str, name: &str, seed: u64) -> Outcome {
 
 fn native(kind: Native, seed: u64) -> Outcome {
     let config = path(drop_path().native(kind), seed);
-    run(&config, Plane::new("sim", SignalSet::ALL), &mut ()).unwrap()
+    run(&config, Plane::new(), &mut ()).unwrap()
 }
 
 /// Over the seeds: mean throughput, Mbit/s, and mean of the 95th percentile of queueing delay, ms.

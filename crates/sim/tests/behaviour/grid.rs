@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::thread;
 
 use fairwater_net::{Limit, Time};
-use fairwater_plane::{Plane, SignalSet};
+use fairwater_plane::Plane;
 use fairwater_sim::{Controller, Native, Outcome, Traffic, run};
 
 use crate::support::{BOTTLENECK, Dumbbell, jain, plane, rate};
@@ -37,7 +37,7 @@ fn hosting(controllers: &[&Controller]) -> Plane {
     {
         plane(&algorithms().collect::<Vec<_>>())
     } else {
-        Plane::new("sim", SignalSet::ALL)
+        Plane::new()
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fairwater_net::{Limit, Time};
 use fairwater_plane::{
-    Algorithm, AlgorithmError, Control, Field, Flow, FlowInfo, Plane, Programs, Report, SignalSet,
+    Algorithm, AlgorithmError, Control, Field, Flow, FlowInfo, Plane, Programs, Report,
 };
 use fairwater_sim::{Experiment, Native, Outcome, run};
 
@@ -61,7 +61,7 @@ impl Flow for Growing {
 
 fn growing() -> (Plane, ReportLog) {
     let seen = ReportLog::default();
-    let mut plane = Plane::new("sim", SignalSet::ALL);
+    let mut plane = Plane::new();
     let build = |programs: &mut Programs| -> Result<Growing, AlgorithmError> {
         let program = programs.add("growing", PROGRAM)?;
         Ok(Growing {

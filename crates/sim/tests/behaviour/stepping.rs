@@ -6,7 +6,6 @@ use std::time::Duration;
 use fairwater_net::{Limit, Time};
 use fairwater_plane::{
     Algorithm, AlgorithmError, Control, Flow, FlowInfo, MAX_RATE, Plane, Programs, Report,
-    SignalSet,
 };
 use fairwater_sim::{
     CommandError, EdgeId, EdgeSnapshot, Experiment, FlowSnapshot, Measure, Native, Outcome,
@@ -145,7 +144,7 @@ impl Flow for Silent {
 
 fn silent(config: &Experiment) -> (Simulation<&Experiment>, ReportLog) {
     let seen = ReportLog::default();
-    let mut plane = Plane::new("sim", SignalSet::ALL);
+    let mut plane = Plane::new();
     let build = |programs: &mut Programs| -> Result<Silent, AlgorithmError> {
         programs.add("silent", "(def (Report (n 0))) (when true (report))")?;
         Ok(Silent(Arc::clone(&seen)))

@@ -5,7 +5,7 @@ use std::time::Duration;
 use fairwater_net::{
     Capacity, Limit, LinkConfig, LossConfig, Probability, QueueConfig, Rate, Time,
 };
-use fairwater_plane::{Plane, SignalSet};
+use fairwater_plane::Plane;
 use fairwater_sim::{
     Controller, Edge, Experiment, FlowConfig, Measure, Native, NodeId, Outcome, Path, PlaneConfig,
     TcpConfig, Traffic,
@@ -125,7 +125,7 @@ pub(crate) fn edge(name: &str, from: u32, to: u32, link: LinkConfig) -> Edge {
 
 /// A plane with these algorithms, by their specifications.
 pub(crate) fn plane(algorithms: &[&str]) -> Plane {
-    let mut plane = Plane::new("sim", SignalSet::ALL);
+    let mut plane = Plane::new();
     for spec in algorithms {
         let choice = fairwater_algorithms::by_spec(spec).unwrap();
         plane.add(|programs| choice.build(programs)).unwrap();

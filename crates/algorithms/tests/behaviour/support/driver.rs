@@ -3,7 +3,7 @@
 
 use fairwater_exec::interp::{Input, Machine, Stage};
 use fairwater_lang::{Program, Signal, VarId};
-use fairwater_plane::{Command, CommandSink, Event, FlowId, FlowInfo, Plane, RawReport, SignalSet};
+use fairwater_plane::{Command, CommandSink, Event, FlowId, FlowInfo, Plane, ProgramId, RawReport};
 
 use super::path::{Ack, Controller, INITIAL_WINDOW, MSS};
 
@@ -38,7 +38,7 @@ impl Driver {
     /// A flow of the algorithm that the text stands for.
     pub(crate) fn new(spec: &str) -> Self {
         let choice = fairwater_algorithms::by_spec(spec).unwrap();
-        let mut plane = Plane::new("model", SignalSet::ALL);
+        let mut plane = Plane::new();
         plane.add(|programs| choice.build(programs)).unwrap();
         let programs = plane.algorithms()[0].programs();
         let programs: Vec<_> = programs.iter().map(|p| p.program().clone()).collect();
@@ -51,6 +51,7 @@ impl Driver {
             srtt_us: 0,
             now_us: 0,
             tag: 0,
+            ..FlowInfo::default()
         };
         let mut staged = Staged::default();
         plane.on_event(
@@ -109,9 +110,9 @@ impl Controller for Driver {
             signals[signal as usize] = value;
         }
         let stage = self.staged.0.take().map(|c| {
-            self.running = c.switch.unwrap_or(self.running);
+            self.running = c.switch.map_or(self.running, ProgramId::index);
             Stage {
-                switch: c.switch.map(|p| &self.programs[p as usize]),
+                switch: c.switch.map(|p| &self.programs[p.index() as usize]),
                 cwnd: c.cwnd,
                 rate: c.rate,
                 updates: c
@@ -132,7 +133,7 @@ impl Controller for Driver {
         (self.cwnd, self.rate) = (outcome.cwnd, outcome.rate);
         if let Some(fields) = outcome.report {
             let report = RawReport {
-                program: self.running,
+                program: ProgramId::new(0, self.running),
                 time_us: ack.now_us,
                 cwnd: self.cwnd,
                 rate: self.rate,

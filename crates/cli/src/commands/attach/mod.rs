@@ -1,7 +1,7 @@
 //! `fairwater attach`.
 
 mod default;
-mod session_notices;
+mod tcp_notices;
 
 use std::time::{Duration, Instant};
 
@@ -9,13 +9,14 @@ use fairwater_hosting::{
     AlgorithmProcess, NamedAlgorithm, ResolvedAlgorithm, Stop, TURN, finish_all, require_different,
     resolve_argument,
 };
-use fairwater_linux::{MigrationCounts, Options, SIGNALS, Session, observe, probe};
+use fairwater_linux::{LinuxTcp, MigrationCounts, MovedConnections, Options, observe, probe};
+use fairwater_service::{DatapathId, Server, ServiceNotice};
 
 use crate::failure::Failure;
 use crate::hosting;
 use crate::units::{count, duration, parse_duration};
 use default::{ChangedDefault, Places};
-use session_notices::SessionNotices;
+use tcp_notices::TcpNotices;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -69,7 +70,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         .collect();
     require_different(&algorithms)?;
     // Finds errors in any algorithm before the first is attached.
-    hosting::plane("linux", SIGNALS, &algorithms)?;
+    hosting::plane(&algorithms)?;
     probe::probe().require()?;
     let stop = Stop::on_signals().map_err(Failure::io("handling signals"))?;
     let places = Places::of_this_namespace().map_err(Failure::io("the network namespace"))?;
@@ -83,7 +84,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     for name in &attached.names {
         eprintln!("{name} is registered: any TCP socket and any route can choose it.");
     }
-    if let Some(sentence) = adoption_sentence(&attached.session) {
+    if let Some(sentence) = attached.host.as_ref().and_then(TcpHost::adoption_sentence) {
         eprintln!("{sentence}");
     }
     let first = attached.names.first().cloned().unwrap_or_default();
@@ -96,14 +97,14 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         eprintln!("New connections use {first}: the default was {former} and will be again.");
     }
     if args.move_existing {
-        let moved = attached.session.move_existing_onto(&first)?;
+        let moved = attached.moved.move_onto(&first)?;
         eprintln!("{}", migration_sentence(&moved, &first));
     }
     eprintln!(
         "If this process is silent for {}, their flows go on under Cubic in the kernel. Ctrl-C stops.",
         duration(args.tuning.silent_after)
     );
-    attached.run(&stop);
+    attached.run(&stop)?;
     if let Some(default) = default {
         match default.restore() {
             Ok(Some(restored)) => eprintln!("Stopping: {restored}."),
@@ -146,7 +147,9 @@ impl Tuning {
 struct Attached {
     /// The kernel's names, in the algorithms' order.
     names: Vec<String>,
-    session: Session,
+    /// The plane of the algorithms in Rust, if there are any.
+    host: Option<TcpHost>,
+    moved: MovedConnections,
     processes: Vec<AlgorithmProcess>,
 }
 
@@ -157,13 +160,13 @@ impl Attached {
             .filter(|(_, algorithm)| !algorithm.is_python)
             .cloned()
             .collect();
-        let plane = hosting::plane("linux", SIGNALS, &in_rust)?;
-        let session = Session::attach(plane, *options)?;
-        let mut own = session
-            .names()
-            .map(str::to_owned)
-            .collect::<Vec<_>>()
-            .into_iter();
+        let host = if in_rust.is_empty() {
+            None
+        } else {
+            Some(TcpHost::start(&in_rust, *options)?)
+        };
+        let own: Vec<_> = host.iter().flat_map(TcpHost::names).collect();
+        let mut own = own.into_iter();
         let (mut names, mut processes) = (Vec::new(), Vec::new());
         for each in algorithms {
             if each.1.is_python {
@@ -176,16 +179,22 @@ impl Attached {
         }
         Ok(Self {
             names,
-            session,
+            host,
+            moved: MovedConnections::default(),
             processes,
         })
     }
 
     /// Runs the plane until a signal comes, saying what goes wrong.
-    fn run(&mut self, stop: &Stop) {
-        let mut turns = SessionLoop::new();
+    fn run(&mut self, stop: &Stop) -> Result<(), Failure> {
         while !stop.is_asked() {
-            let mut notices = turns.turn(&mut self.session);
+            let mut notices = match &mut self.host {
+                Some(host) => host.turn()?,
+                None => {
+                    std::thread::sleep(TURN);
+                    Vec::new()
+                }
+            };
             for process in &mut self.processes {
                 process.drain_notices(&mut notices);
             }
@@ -193,13 +202,15 @@ impl Attached {
                 eprintln!("{notice}");
             }
         }
+        Ok(())
     }
 
     /// Detaches; returns how many flows the algorithms had.
     fn finish(self) -> usize {
         let Self {
             names,
-            mut session,
+            host,
+            mut moved,
             processes,
         } = self;
         let pids: Vec<u32> = processes
@@ -212,57 +223,83 @@ impl Attached {
             .filter(|plane| names.contains(&plane.name) && pids.contains(&plane.pid))
             .map(|plane| plane.flows.len())
             .sum();
-        session.give_back_moved();
+        moved.give_back_moved();
         let end = finish_all(processes);
         for notice in end.notices {
             eprintln!("{notice}");
         }
         // A worker that had to be killed gave nothing back.
         for name in &end.killed {
-            session.give_back(name);
+            moved.give_back(name);
         }
+        drop(host);
         flows
     }
 }
 
-/// Turns of a plane on this machine's TCP, and what an operator should know of them.
-pub(crate) struct SessionLoop {
-    notices: SessionNotices,
+/// A plane on this machine's TCP, and what an operator should know of it.
+pub(crate) struct TcpHost {
+    server: Server,
+    tcp: DatapathId,
+    notices: TcpNotices,
 }
 
-impl SessionLoop {
-    pub(crate) fn new() -> Self {
-        Self {
-            notices: SessionNotices::new(),
-        }
+impl TcpHost {
+    pub(crate) fn start(algorithms: &[NamedAlgorithm], options: Options) -> Result<Self, Failure> {
+        let plane = hosting::plane(algorithms)?;
+        let (server, tcp) = fairwater_linux::server(plane, options)?;
+        Ok(Self {
+            server,
+            tcp,
+            notices: TcpNotices::new(),
+        })
+    }
+
+    fn tcp(&self) -> Option<&LinuxTcp> {
+        self.server.datapath(self.tcp)
+    }
+
+    /// The kernel's names of the algorithms.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let names = self.tcp().map(LinuxTcp::names);
+        names.into_iter().flatten().map(str::to_owned).collect()
+    }
+
+    /// What was taken over from earlier planes, if anything.
+    pub(crate) fn adoption_sentence(&self) -> Option<String> {
+        let adopted = self.tcp()?.adopted();
+        let parts: Vec<_> = [
+            (adopted.connections, "connection"),
+            (adopted.listeners, "listener"),
+        ]
+        .into_iter()
+        .filter(|(number, _)| *number > 0)
+        .map(|(number, what)| count(number as usize, what))
+        .collect();
+        (!parts.is_empty()).then(|| {
+            let parts = parts.join(" and ");
+            format!("{parts} taken over from an earlier fairwater that ended.")
+        })
     }
 
     /// One turn; returns the notices that it gave rise to.
-    pub(crate) fn turn(&mut self, session: &mut Session) -> Vec<String> {
-        session.turn(TURN);
-        let mut notices = self.notices.poll(session, Instant::now());
-        for notice in session.plane_mut().drain_notices() {
-            notices.push(format!("{notice}; it goes on under Cubic in the kernel."));
+    pub(crate) fn turn(&mut self) -> Result<Vec<String>, Failure> {
+        let turned = self.server.turn(TURN);
+        turned.map_err(Failure::io("waiting for events"))?;
+        let mut notices = match self.server.datapath(self.tcp) {
+            Some(tcp) => self.notices.poll(tcp, Instant::now()),
+            None => Vec::new(),
+        };
+        for notice in self.server.service_mut().drain_notices() {
+            notices.push(match notice {
+                ServiceNotice::Flow(notice) => {
+                    format!("{notice}; it goes on under Cubic in the kernel.")
+                }
+                other => format!("{other}."),
+            });
         }
-        notices
+        Ok(notices)
     }
-}
-
-/// What was taken over from earlier planes, if anything.
-pub(crate) fn adoption_sentence(session: &Session) -> Option<String> {
-    let adopted = session.adopted();
-    let parts: Vec<_> = [
-        (adopted.connections, "connection"),
-        (adopted.listeners, "listener"),
-    ]
-    .into_iter()
-    .filter(|(number, _)| *number > 0)
-    .map(|(number, what)| count(number as usize, what))
-    .collect();
-    (!parts.is_empty()).then(|| {
-        let parts = parts.join(" and ");
-        format!("{parts} taken over from an earlier fairwater that ended.")
-    })
 }
 
 fn migration_sentence(moved: &MigrationCounts, name: &str) -> String {

@@ -9,7 +9,7 @@ use fairwater_experiment::TICK;
 use fairwater_hosting::{Stop, resolve};
 use fairwater_lab::points::{schedule, simulated};
 use fairwater_net::Time;
-use fairwater_plane::{Plane, SignalSet};
+use fairwater_plane::Plane;
 use fairwater_results::{Folder, PointResult};
 use fairwater_scenario::{self as scenario, Point, Scenario};
 use fairwater_sim::{Captured, NodeId, Observer, SimulationError};
@@ -131,7 +131,7 @@ fn plane(point: &Point, folder: &Path) -> Result<Plane, Failure> {
             algorithms.push((text.clone(), chosen));
         }
     }
-    hosting::plane("sim", SignalSet::ALL, &algorithms)
+    hosting::plane(&algorithms)
 }
 
 /// Ends a simulation when asked to, and records packets.

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use fairwater_hosting::{ResolvedAlgorithm, Stop, TURN, require_different, resolve_argument};
-use fairwater_plane::SignalSet;
 use fairwater_service::{Config, Endpoints, Server};
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 
@@ -73,7 +72,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         .map(|chosen| (chosen.choice.name().to_owned(), chosen.clone()))
         .collect();
     require_different(&algorithms)?;
-    let plane = hosting::plane("served", SignalSet::ALL, &algorithms)?;
+    let plane = hosting::plane(&algorithms)?;
     let stop = Stop::on_signals().map_err(Failure::io("handling signals"))?;
     let listen = match &args.listen {
         Some(path) => path.clone(),

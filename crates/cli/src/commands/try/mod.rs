@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use fairwater_hosting::{HostedAlgorithms, NamedAlgorithm, Stop, sample_controllers};
 use fairwater_lab::{Candidate, Comparison, LabError, Simulated, run as run_comparison, simulate};
-use fairwater_linux::{Options, SIGNALS, probe};
+use fairwater_linux::{Options, probe};
 use fairwater_net::{LinkSpec, LinkSpecError};
-use fairwater_plane::SignalSet;
+
 use fairwater_results::{Results, RoundResults, TrafficProgram, report};
 use fairwater_testbed::TestbedError;
 use serde::Serialize;
@@ -136,7 +136,7 @@ fn on_linux(
     hosted: &[NamedAlgorithm],
 ) -> Result<RoundResults, Failure> {
     let mut comparison = comparison(args, link, arguments.iter().map(stand_in).collect());
-    hosting::plane("linux", SIGNALS, hosted)?;
+    hosting::plane(hosted)?;
     comparison.check()?;
     // What is wrong with the baseline is found before anything is attached.
     rounds(args, comparison.clone(), arguments)?;
@@ -221,7 +221,7 @@ fn simulated(
             display.show(progress);
         },
         |comparison, progress| {
-            let plane = || hosting::plane("sim", SignalSet::ALL, hosted);
+            let plane = || hosting::plane(hosted);
             let simulated: Simulated = simulate(comparison, plane, stop.flag(), progress)?;
             notices.extend(simulated.notices);
             Ok(simulated.results)

@@ -287,6 +287,11 @@ impl Sender {
         self.reported.marked = self.marked;
     }
 
+    /// Whether the sender restarts from a smaller window after an idle period (RFC 5681 §4.1).
+    pub fn set_idle_restart(&mut self, idle_restart: bool) {
+        self.idle_restart = idle_restart;
+    }
+
     /// The controller's answer, or what the plane set meanwhile: cwnd in bytes, the pacing rate in
     /// bytes/s, 0 for none.
     pub fn set_controls(&mut self, controls: Controls) {

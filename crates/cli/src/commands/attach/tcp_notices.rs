@@ -1,14 +1,14 @@
-//! Notices about a session for the operator: flows without a slot, lost reports, silences.
+//! Notices about this machine's TCP for the operator: flows without a slot, lost reports, silences.
 
 use std::time::{Duration, Instant};
 
-use fairwater_linux::Session;
+use fairwater_linux::LinuxTcp;
 
 /// Least time between two rounds of notices.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The counts that the last notices were about.
-pub(super) struct SessionNotices {
+pub(super) struct TcpNotices {
     announced: Counts,
     at: Option<Instant>,
 }
@@ -20,7 +20,7 @@ struct Counts {
     fallbacks: u64,
 }
 
-impl SessionNotices {
+impl TcpNotices {
     pub(super) fn new() -> Self {
         Self {
             announced: Counts::default(),
@@ -29,14 +29,14 @@ impl SessionNotices {
     }
 
     /// Notices about what has changed since the last; none within a second of them.
-    pub(super) fn poll(&mut self, session: &Session, now: Instant) -> Vec<String> {
+    pub(super) fn poll(&mut self, tcp: &LinuxTcp, now: Instant) -> Vec<String> {
         if self.at.is_some_and(|at| now.duration_since(at) < PAUSE) {
             return Vec::new();
         }
         let counts = Counts {
-            without_slot: session.without_slot(),
-            lost_reports: session.lost_reports(),
-            fallbacks: session.fallbacks(),
+            without_slot: tcp.without_slot(),
+            lost_reports: tcp.lost_reports(),
+            fallbacks: tcp.fallbacks(),
         };
         let notices = notices(self.announced, counts);
         if !notices.is_empty() {

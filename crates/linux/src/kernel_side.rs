@@ -1,0 +1,400 @@
+//! The kernel side of a datapath: maps and programs that all algorithms share, and a congestion
+//! control for each algorithm.
+
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::{io, process};
+
+use fairwater_exec::frame::FrameLayout;
+use fairwater_lang::{Program, SignalSet};
+use fairwater_plane::{Ecn, HostedAlgorithm, ProgramId};
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
+
+use crate::clock::now_us;
+use crate::compiled::{Callback, Context, Entry, load};
+use crate::congestion_controls::{kernel_name, unique_name};
+use crate::flow::{Frame, Frames, PlanePage};
+use crate::kernel_types::KernelTypes;
+use crate::layout::{self, MAX_ALGORITHMS, MAX_PROGRAMS};
+use crate::shared::Shared;
+use crate::skeleton::datapath::{FairwaterSkelBuilder, OpenFairwaterSkel};
+use crate::{LinuxError, Options, observe};
+
+/// Attempts to find a unique name that nobody has registered.
+const NAME_ATTEMPTS: u32 = 64;
+
+/// The maps that all algorithms of a datapath share.
+#[derive(Debug)]
+struct Maps {
+    frames: MapHandle,
+    free: MapHandle,
+    events: MapHandle,
+    origins: MapHandle,
+    page: MapHandle,
+    /// Programs by callback: at an ACK, at a timeout. The kernel empties a program array when its
+    /// last descriptor is closed, so a plane that is killed leaves its flows to the fallback at
+    /// once.
+    programs: [MapHandle; 2],
+}
+
+/// An algorithm that is registered as a congestion control.
+#[derive(Debug)]
+pub(crate) struct Registered {
+    /// Index of the algorithm in the plane.
+    pub(crate) algorithm: usize,
+    /// The kernel's name for it.
+    pub(crate) name: String,
+    /// What it needs of ECN.
+    pub(crate) ecn: Ecn,
+    /// Dropping it unregisters the name. Connections that still have the congestion control go on
+    /// under the fallback.
+    _link: Link,
+}
+
+/// The kernel side of a datapath.
+#[derive(Debug)]
+pub(crate) struct KernelSide {
+    layout: FrameLayout,
+    frames: Frames,
+    page: PlanePage,
+    maps: Maps,
+    programs: ProgramTable,
+    registered: Vec<Registered>,
+}
+
+/// The programs of all algorithms, by their index in the kernel's arrays.
+#[derive(Debug, Default)]
+pub(crate) struct ProgramTable(Vec<ProgramId>);
+
+impl ProgramTable {
+    /// The program of an index; `None` past the end.
+    pub(crate) fn at(&self, index: u32) -> Option<ProgramId> {
+        self.0.get(index as usize).copied()
+    }
+
+    /// Index of a program.
+    pub(crate) fn index(&self, program: ProgramId) -> Option<u32> {
+        let index = self.0.iter().position(|known| *known == program)?;
+        u32::try_from(index).ok()
+    }
+}
+
+/// A program on its way into the kernel.
+#[derive(Debug, Clone, Copy)]
+struct NamedProgram<'a> {
+    algorithm: &'a str,
+    name: &'a str,
+    program: &'a Program,
+    idle_restart: bool,
+}
+
+impl KernelSide {
+    /// Loads the programs of these algorithms, by their index in the plane, and registers each
+    /// under a name, one of this run alone if the options say so.
+    pub(crate) fn load(
+        algorithms: &[(usize, &HostedAlgorithm)],
+        options: &Options,
+        types: &KernelTypes,
+    ) -> Result<Self, LinuxError> {
+        let mut table = ProgramTable::default();
+        let mut programs = Vec::new();
+        for (algorithm, hosted) in algorithms {
+            let algorithm = u32::try_from(*algorithm).unwrap_or(u32::MAX);
+            for (index, loaded) in (0..).zip(hosted.programs()) {
+                table.0.push(ProgramId::new(algorithm, index));
+                programs.push(NamedProgram {
+                    algorithm: hosted.name(),
+                    name: loaded.name(),
+                    program: loaded.program(),
+                    idle_restart: hosted.requirements().idle_restart,
+                });
+            }
+        }
+        if programs.len() > MAX_PROGRAMS || algorithms.len() > MAX_ALGORITHMS {
+            return Err(LinuxError::TooManyPrograms {
+                algorithms: algorithms.len(),
+                programs: programs.len(),
+            });
+        }
+        let widest = programs.iter().map(|p| p.program.variables.len()).max();
+        let layout = FrameLayout::new(widest.unwrap_or(0));
+        let read = programs
+            .iter()
+            .fold(SignalSet::EMPTY, |all, p| all.union(p.program.signals));
+
+        let mut side: Option<Self> = None;
+        for (place, (algorithm, hosted)) in algorithms.iter().enumerate() {
+            let setup = Setup {
+                place,
+                algorithm: *algorithm,
+                hosted,
+                layout,
+                signals: read,
+                options,
+            };
+            match &mut side {
+                Some(side) => {
+                    let registered = setup.register(&side.maps, &side.page)?;
+                    side.registered.push(registered);
+                }
+                None => {
+                    let mut first = setup.create(&programs, types)?;
+                    first.programs = std::mem::take(&mut table);
+                    let registered = setup.register(&first.maps, &first.page)?;
+                    first.registered.push(registered);
+                    side = Some(first);
+                }
+            }
+        }
+        side.ok_or(LinuxError::NoAlgorithm)
+    }
+
+    /// The algorithms, by the index in their flows' frames.
+    pub(crate) fn registered(&self) -> &[Registered] {
+        &self.registered
+    }
+
+    /// The algorithm of that index in the plane, if it is registered, and its index in frames.
+    pub(crate) fn registered_as(&self, algorithm: usize) -> Option<(usize, &Registered)> {
+        let mut registered = self.registered.iter().enumerate();
+        registered.find(|(_, registered)| registered.algorithm == algorithm)
+    }
+
+    pub(crate) fn page(&self) -> &PlanePage {
+        &self.page
+    }
+
+    pub(crate) fn frame(&self, slot: u32) -> Option<Frame<'_>> {
+        self.frames.get(slot)
+    }
+
+    pub(crate) fn layout(&self) -> FrameLayout {
+        self.layout
+    }
+
+    pub(crate) fn programs(&self) -> &ProgramTable {
+        &self.programs
+    }
+
+    /// The ring of created, report, closed and fault events.
+    pub(crate) fn events(&self) -> &MapHandle {
+        &self.maps.events
+    }
+}
+
+/// How the kernel side is to be loaded for one algorithm.
+#[derive(Debug, Clone, Copy)]
+struct Setup<'a> {
+    /// Index of the algorithm in frames.
+    place: usize,
+    /// Index of the algorithm in the plane.
+    algorithm: usize,
+    hosted: &'a HostedAlgorithm,
+    layout: FrameLayout,
+    /// Signals that some program reads.
+    signals: SignalSet,
+    options: &'a Options,
+}
+
+impl Setup<'_> {
+    /// Creates the maps that all algorithms share, and installs all programs.
+    fn create(
+        &self,
+        programs: &[NamedProgram<'_>],
+        types: &KernelTypes,
+    ) -> Result<KernelSide, LinuxError> {
+        let what = "load the kernel side";
+        let mut cell = MaybeUninit::uninit();
+        let mut open = FairwaterSkelBuilder::default()
+            .open(&mut cell)
+            .map_err(LinuxError::bpf(what))?;
+        self.size(&mut open, programs)
+            .and_then(|()| self.specialise(&mut open))
+            .map_err(LinuxError::bpf("size the kernel side's maps"))?;
+        let skel = open.load().map_err(LinuxError::bpf(what))?;
+        let own = |map| MapHandle::try_from(map).map_err(LinuxError::bpf("keep a map"));
+        let maps = Maps {
+            frames: own(&skel.maps.fw_frames)?,
+            free: own(&skel.maps.fw_free)?,
+            events: own(&skel.maps.fw_events)?,
+            origins: own(&skel.maps.fw_origin_names)?,
+            page: own(&skel.maps.data_plane)?,
+            programs: [own(&skel.maps.fw_on_ack)?, own(&skel.maps.fw_on_timeout)?],
+        };
+        let map = |handle: &MapHandle, len| {
+            Shared::writable(handle.as_fd(), len).map_err(LinuxError::io("map the flows' memory"))
+        };
+        let max_flows = usize::try_from(self.options.max_flows).unwrap_or(usize::MAX);
+        let frame_size = self.layout.size();
+        let frames = Frames::new(map(&maps.frames, frame_size * max_flows)?, frame_size);
+        let page = PlanePage(map(&maps.page, layout::plane::SIZE)?);
+        let info = maps
+            .frames
+            .info()
+            .map_err(LinuxError::bpf("find the frames' map"))?;
+        page.frames_id().store(info.info.id, Relaxed);
+        let context = Context {
+            types,
+            layout: self.layout,
+            frames: maps.frames.as_fd(),
+            events: maps.events.as_fd(),
+            plane: maps.page.as_fd(),
+        };
+        install(programs, &context, &maps.programs)?;
+        page.heartbeat_us().store(now_us(), Release);
+        Ok(KernelSide {
+            layout: self.layout,
+            frames,
+            page,
+            maps,
+            programs: ProgramTable::default(),
+            registered: Vec::new(),
+        })
+    }
+
+    /// Registers the algorithm as a congestion control over these maps.
+    fn register(&self, maps: &Maps, page: &PlanePage) -> Result<Registered, LinuxError> {
+        let algorithm = self.hosted.name();
+        if !self.options.unique_names {
+            return self.register_as(kernel_name(algorithm)?, maps, page);
+        }
+        let mut attempt = 0;
+        loop {
+            let name = unique_name(algorithm, process::id().wrapping_add(attempt))?;
+            match self.register_as(name, maps, page) {
+                Err(LinuxError::NameTaken { .. }) if attempt < NAME_ATTEMPTS => attempt += 1,
+                result => return result,
+            }
+        }
+    }
+
+    fn register_as(
+        &self,
+        name: String,
+        maps: &Maps,
+        page: &PlanePage,
+    ) -> Result<Registered, LinuxError> {
+        let what = "load the kernel side";
+        let mut cell = MaybeUninit::uninit();
+        let mut open = FairwaterSkelBuilder::default()
+            .open(&mut cell)
+            .map_err(LinuxError::bpf(what))?;
+        self.specialise(&mut open)
+            .and_then(|()| reuse(&mut open, maps))
+            .map_err(LinuxError::bpf("share the kernel side's maps"))?;
+        let ecn = self.hosted.requirements().ecn;
+        if ecn == Ecn::Required {
+            open.struct_ops.fw_ops_mut().flags |= layout::NEEDS_ECN;
+        }
+        open.struct_ops.fw_ops_mut().name = [0; 16];
+        copy(&mut open.struct_ops.fw_ops_mut().name, &name);
+        let mut skel = open.load().map_err(LinuxError::bpf(what))?;
+        page.set_algorithm(self.place, &name);
+        let link = skel
+            .maps
+            .fw_ops
+            .attach_struct_ops()
+            .map_err(|error| match error.kind() {
+                libbpf_rs::ErrorKind::AlreadyExists => LinuxError::NameTaken {
+                    holder: observe::holder(&name),
+                    name: name.clone(),
+                },
+                _ => LinuxError::bpf("register the congestion control")(error),
+            })?;
+        Ok(Registered {
+            algorithm: self.algorithm,
+            name,
+            ecn,
+            _link: link,
+        })
+    }
+
+    /// Sets the constants of the programs for this algorithm.
+    fn specialise(&self, open: &mut OpenFairwaterSkel<'_>) -> libbpf_rs::Result<()> {
+        if let Some(constants) = open.maps.rodata_data.as_mut() {
+            constants.needed_signals = self.signals.bits();
+            constants.algorithm = u16::try_from(self.place).map_err(|_| out_of_memory())?;
+            constants.needs_ecn = self.hosted.requirements().ecn == Ecn::Required;
+        }
+        Ok(())
+    }
+
+    /// Sets the sizes of the maps, and fills the plane's page.
+    fn size(
+        &self,
+        open: &mut OpenFairwaterSkel<'_>,
+        programs: &[NamedProgram<'_>],
+    ) -> libbpf_rs::Result<()> {
+        let options = self.options;
+        let frame_size = u32::try_from(self.layout.size()).map_err(|_| out_of_memory())?;
+        open.maps.fw_frames.set_value_size(frame_size)?;
+        open.maps.fw_frames.set_max_entries(options.max_flows)?;
+        open.maps.fw_free.set_max_entries(options.max_flows)?;
+        open.maps.fw_events.set_max_entries(options.ring_bytes)?;
+        if let Some(data) = open.maps.data_plane_data.as_mut() {
+            let plane = &mut data.plane;
+            plane.silent_after_us =
+                u64::try_from(options.silent_after.as_micros()).unwrap_or(u64::MAX >> 1);
+            plane.pid = process::id();
+            plane.frame_size = frame_size;
+            plane.max_flows = options.max_flows;
+            for (index, from) in programs.iter().enumerate() {
+                copy(&mut plane.programs[index], from.name);
+                plane.idle_restart[index / 32] |= u32::from(from.idle_restart) << (index % 32);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Puts the maps that are there into the place of those that the programs would create.
+fn reuse(open: &mut OpenFairwaterSkel<'_>, maps: &Maps) -> libbpf_rs::Result<()> {
+    let to = &mut open.maps;
+    to.fw_frames.reuse_fd(maps.frames.as_fd())?;
+    to.fw_free.reuse_fd(maps.free.as_fd())?;
+    to.fw_events.reuse_fd(maps.events.as_fd())?;
+    to.fw_origin_names.reuse_fd(maps.origins.as_fd())?;
+    to.data_plane.reuse_fd(maps.page.as_fd())?;
+    to.fw_on_ack.reuse_fd(maps.programs[0].as_fd())?;
+    to.fw_on_timeout.reuse_fd(maps.programs[1].as_fd())
+}
+
+fn out_of_memory() -> libbpf_rs::Error {
+    libbpf_rs::Error::from(io::Error::from(io::ErrorKind::OutOfMemory))
+}
+
+/// Copies a name, cut to leave room for a NUL.
+fn copy(to: &mut [i8], from: &str) {
+    let room = to.len() - 1;
+    for (to, from) in to[..room].iter_mut().zip(from.bytes()) {
+        *to = from.cast_signed();
+    }
+}
+
+/// Loads the programs and puts them into the arrays of both callbacks.
+fn install(
+    programs: &[NamedProgram<'_>],
+    context: &Context<'_>,
+    arrays: &[MapHandle; 2],
+) -> Result<(), LinuxError> {
+    for (index, named) in (0u32..).zip(programs) {
+        for (callback, array) in [Callback::Ack, Callback::Timeout].into_iter().zip(arrays) {
+            let entry = Entry {
+                context,
+                callback,
+                index,
+            };
+            let loaded = load(named.algorithm, named.name, named.program, &entry)?;
+            array
+                .update(
+                    &index.to_ne_bytes(),
+                    &loaded.as_raw_fd().to_ne_bytes(),
+                    MapFlags::ANY,
+                )
+                .map_err(LinuxError::bpf("install a program"))?;
+        }
+    }
+    Ok(())
+}
