@@ -7,7 +7,7 @@
 
 use std::sync::LazyLock;
 
-use fairwater_datapath::{Backend, Config, Datapath, PeerId, Signal};
+use fairwater_datapath::{Backend, Config, Datapath, PeerId, Signal, Signals};
 use fairwater_fuzz::Input;
 use fairwater_lang::{binary, compile};
 use fairwater_proto::{Dialect, FlowId, FlowInfo, ToDatapath, Update, Welcome};
@@ -25,13 +25,15 @@ static PROGRAMS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
     programs.iter().map(binary::encode).collect()
 });
 
-fn signals(input: &mut Input<'_>, now_us: u64) -> [u64; Signal::ALL.len()] {
-    let mut signals = [0; Signal::ALL.len()];
+fn signals(input: &mut Input<'_>, now_us: u64) -> Signals {
+    let mut signals = Signals::default();
     for _ in 0..input.u8() % 4 {
-        signals[usize::from(input.u8()) % signals.len()] = input.number();
+        signals[Signal::ALL[usize::from(input.u8()) % Signal::COUNT]] = input.number();
     }
-    signals[Signal::Now as usize] = now_us;
-    signals[Signal::WasTimeout as usize] %= 2;
+    signals[Signal::Now] = now_us;
+    for signal in [Signal::WasTimeout, Signal::AppLimited, Signal::Undo] {
+        signals[signal] %= 2;
+    }
     signals
 }
 

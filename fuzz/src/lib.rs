@@ -7,10 +7,7 @@ pub use input::Input;
 
 use fairwater_exec::interp;
 use fairwater_exec::invocation::{Registers, initial, reset_volatile};
-use fairwater_lang::{Program, Signal, VarId};
-
-/// What a datapath measures at one ACK.
-type Signals = [u64; Signal::ALL.len()];
+use fairwater_lang::{Program, Signal, Signals, Type, VarId};
 
 /// ACKs that follow from the bytes under test: the same bytes, the same ACKs.
 pub fn acks(bytes: &[u8]) -> impl Iterator<Item = Signals> {
@@ -26,16 +23,18 @@ pub fn acks(bytes: &[u8]) -> impl Iterator<Item = Signals> {
     };
     std::iter::repeat_with(move || {
         let mut signals = Signals::default();
-        for signal in &mut signals {
+        for signal in Signal::ALL {
             // Numbers of every length, and the extremes.
             let (value, length) = (next(), next() % 66);
-            *signal = match length {
+            signals[signal] = match length {
                 64 => u64::MAX,
                 65 => u64::from(u32::MAX),
                 bits => value & ((1 << bits) - 1),
             };
         }
-        signals[Signal::WasTimeout as usize] &= 1;
+        for signal in Signal::ALL.into_iter().filter(|s| s.ty() == Type::Bool) {
+            signals[signal] &= 1;
+        }
         signals
     })
 }

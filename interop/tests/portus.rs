@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use fairwater_datapath::{Config, Connection, Controls};
 use fairwater_interop::cases::{self, Case};
-use fairwater_lang::Signal;
+use fairwater_lang::{Signal, Signals};
 use fairwater_proto::{FlowId, FlowInfo};
 use portus::ipc::{BackendBuilder, Blocking, Ipc, unix};
 use portus::lang::Scope;
@@ -178,10 +178,10 @@ impl Joined {
 
     fn invoke(&mut self, flow: FlowId, acked: u64, rtt_us: u64) -> Option<Controls> {
         let now_us = self.now_us();
-        let mut signals = [0; Signal::ALL.len()];
-        signals[Signal::Now as usize] = now_us;
-        signals[Signal::BytesAcked as usize] = acked;
-        signals[Signal::RttSampleUs as usize] = rtt_us;
+        let mut signals = Signals::default();
+        signals[Signal::Now] = now_us;
+        signals[Signal::BytesAcked] = acked;
+        signals[Signal::RttSampleUs] = rtt_us;
         self.connection.service(now_us);
         let changed = self.connection.invoke(flow, &signals).unwrap();
         self.connection.service(now_us);

@@ -4,14 +4,14 @@ use std::net::SocketAddr;
 
 use anyhow::Context;
 use fairwater_datapath::{Config, Controls, Datapath, FlowState};
-use fairwater_lang::{Signal, binary, compile};
+use fairwater_lang::{Signal, Signals, binary, compile};
 use fairwater_proto::{Dialect, FlowId, FlowInfo, ToDatapath, Updates, Welcome};
 
 /// One flow of a datapath, under a program.
 pub(crate) struct Ours {
     datapath: Datapath,
     flow: FlowId,
-    signals: [u64; Signal::ALL.len()],
+    signals: Signals,
     acks: u64,
     enforced: Controls,
     reports: u64,
@@ -73,7 +73,7 @@ impl Ours {
         let mut ours = Self {
             datapath,
             flow,
-            signals: [0; Signal::ALL.len()],
+            signals: Signals::default(),
             acks: 0,
             enforced: Controls {
                 cwnd: info.cwnd,
@@ -106,7 +106,7 @@ impl Ours {
             (Signal::RateOutgoing, ack.rate_outgoing),
             (Signal::PacketsInFlight, ack.packets_in_flight.into()),
         ] {
-            self.signals[signal as usize] = value;
+            self.signals[signal] = value;
         }
         if let Ok(Some(controls)) = self.datapath.invoke(self.flow, &self.signals) {
             self.enforced = controls;

@@ -66,6 +66,12 @@
 // `was_timeout` is filled in.
 #define FW_SIGNAL_WAS_TIMEOUT 16384
 
+// `app_limited` is filled in.
+#define FW_SIGNAL_APP_LIMITED 32768
+
+// `undo` is filled in.
+#define FW_SIGNAL_UNDO 65536
+
 // What a function of this library returns: FW_OK, or why it did nothing. Unless its description
 // says otherwise, a function that fails has changed nothing.
 typedef enum fw_error {
@@ -184,8 +190,8 @@ typedef struct fw_options {
   void *user_data;
   // The datapath's name, for people: UTF-8; NULL for "libfairwater". Copied.
   const char *name;
-  // The signals that the transport fills in: the sum of FW_SIGNAL_…, 0 for all of them. A
-  // program that reads others is refused.
+  // The signals that the transport fills in: the sum of FW_SIGNAL_…, 0 for all up to
+  // FW_SIGNAL_WAS_TIMEOUT. A program that reads others is refused.
   uint32_t signals;
   // An fw_backend.
   uint32_t backend;
@@ -259,8 +265,8 @@ typedef struct fw_flow_info {
 typedef uint64_t fw_flow;
 
 // What the transport measured: for this ACK, and of the flow now (the primitive congestion
-// signals of the CCP paper, Table 2). What a transport does not measure stays zero, and is left
-// out of `signals` in fw_options.
+// signals of the CCP paper, Table 2, up to `was_timeout`). What a transport does not measure
+// stays zero, and is left out of `signals` in fw_options.
 typedef struct fw_signals {
   // sizeof(fw_signals).
   size_t size;
@@ -294,6 +300,14 @@ typedef struct fw_signals {
   uint64_t rtt_sample_us;
   // Not 0 when this call is due to a retransmission timeout rather than an ACK.
   uint64_t was_timeout;
+  // Not 0 when the most recently sent of the data that this ACK newly acknowledges was sent
+  // while the application had less to send than window and rate allowed (RFC 9002 section
+  // 7.8); as before when this ACK acknowledges nothing.
+  uint64_t app_limited;
+  // Not 0 when the transport found since the last call that its last reduction of the window
+  // was for a spurious loss or timeout (RFC 4015, RFC 3708, RFC 5682) and took it back, and
+  // fw_set_controls() has been told.
+  uint64_t undo;
 } fw_signals;
 
 // The live state of a flow. Set `size` to sizeof(fw_flow_state) before the call.

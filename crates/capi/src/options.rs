@@ -86,8 +86,8 @@ pub struct fw_options {
     pub user_data: *mut c_void,
     /// The datapath's name, for people: UTF-8; NULL for "libfairwater". Copied.
     pub name: *const c_char,
-    /// The signals that the transport fills in: the sum of FW_SIGNAL_…, 0 for all of them. A
-    /// program that reads others is refused.
+    /// The signals that the transport fills in: the sum of FW_SIGNAL_…, 0 for all up to
+    /// FW_SIGNAL_WAS_TIMEOUT. A program that reads others is refused.
     pub signals: u32,
     /// An fw_backend.
     pub backend: u32,

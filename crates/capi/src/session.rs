@@ -8,7 +8,7 @@ use std::ffi::CString;
 use fairwater_datapath::{
     Backend, Config, Controls, ControlsError, Datapath, FlowState, PeerId, StartError,
 };
-use fairwater_lang::Signal;
+use fairwater_lang::{Signal, Signals};
 use fairwater_proto::{Abilities, Dialect, FlowId, FlowInfo, SignalQualities};
 
 use crate::datapath::fw_statistics;
@@ -186,11 +186,7 @@ impl Session {
         Ok(flow)
     }
 
-    pub(crate) fn ack(
-        &mut self,
-        flow: FlowId,
-        signals: &[u64; Signal::ALL.len()],
-    ) -> Result<(), fw_error> {
+    pub(crate) fn ack(&mut self, flow: FlowId, signals: &Signals) -> Result<(), fw_error> {
         let datapath = self.datapath_mut().ok_or(FW_ERROR_UNKNOWN_FLOW)?;
         let invoked = datapath.invoke(flow, signals);
         let changed = invoked.map_err(|_| FW_ERROR_UNKNOWN_FLOW)?;
@@ -208,7 +204,7 @@ impl Session {
                 unsafe { set(before.user_data, controls.rate) };
             }
         }
-        self.transmit(signals[Signal::Now as usize]);
+        self.transmit(signals[Signal::Now]);
         Ok(())
     }
 

@@ -1,8 +1,8 @@
 //! What the transport measured for one ACK.
 
-use core::mem::size_of;
+use core::mem::offset_of;
 
-use fairwater_lang::{Signal, SignalSet};
+use fairwater_lang::{Signal, SignalSet, Signals};
 
 use crate::fw_error;
 use crate::fw_error::FW_ERROR_ARGUMENT;
@@ -42,9 +42,14 @@ pub const FW_SIGNAL_RTT_SAMPLE: u32 = 8192;
 /// `was_timeout` is filled in.
 pub const FW_SIGNAL_WAS_TIMEOUT: u32 = 16384;
 
+/// `app_limited` is filled in.
+pub const FW_SIGNAL_APP_LIMITED: u32 = 32768;
+/// `undo` is filled in.
+pub const FW_SIGNAL_UNDO: u32 = 65536;
+
 /// What the transport measured: for this ACK, and of the flow now (the primitive congestion
-/// signals of the CCP paper, Table 2). What a transport does not measure stays zero, and is left
-/// out of `signals` in fw_options.
+/// signals of the CCP paper, Table 2, up to `was_timeout`). What a transport does not measure
+/// stays zero, and is left out of `signals` in fw_options.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct fw_signals {
@@ -80,17 +85,26 @@ pub struct fw_signals {
     pub rtt_sample_us: u64,
     /// Not 0 when this call is due to a retransmission timeout rather than an ACK.
     pub was_timeout: u64,
+    /// Not 0 when the most recently sent of the data that this ACK newly acknowledges was sent
+    /// while the application had less to send than window and rate allowed (RFC 9002 section
+    /// 7.8); as before when this ACK acknowledges nothing.
+    pub app_limited: u64,
+    /// Not 0 when the transport found since the last call that its last reduction of the window
+    /// was for a spurious loss or timeout (RFC 4015, RFC 3708, RFC 5682) and took it back, and
+    /// fw_set_controls() has been told.
+    pub undo: u64,
 }
 
 // SAFETY: `repr(C)`, `size` first, and integers all the way.
 unsafe impl Versioned for fw_signals {
-    const FIRST: usize = size_of::<Self>();
+    const FIRST: usize = offset_of!(Self, app_limited);
 }
 
 impl fw_signals {
-    /// The values by [`Signal`] index.
-    pub(crate) const fn values(&self) -> [u64; Signal::ALL.len()] {
-        [
+    /// The values.
+    pub(crate) const fn values(&self) -> Signals {
+        // By index.
+        Signals::from_array([
             self.bytes_acked,
             self.bytes_misordered,
             self.ecn_bytes,
@@ -106,7 +120,9 @@ impl fw_signals {
             self.rate_outgoing,
             rtt_sample(self.rtt_sample_us),
             (self.was_timeout != 0) as u64,
-        ]
+            (self.app_limited != 0) as u64,
+            (self.undo != 0) as u64,
+        ])
     }
 }
 
@@ -115,13 +131,13 @@ pub(crate) const fn rtt_sample(us: u64) -> u64 {
     if us == 0 { FW_NO_RTT } else { us }
 }
 
-/// The signals of `FW_SIGNAL_…` bits; 0 is all of them.
+/// The signals of `FW_SIGNAL_…` bits; 0 is those of CCP Table 2.
 pub(crate) fn signal_set(bits: u32) -> Result<SignalSet, fw_error> {
     if bits & !SignalSet::ALL.bits() != 0 {
         return Err(FW_ERROR_ARGUMENT);
     }
     if bits == 0 {
-        return Ok(SignalSet::ALL);
+        return Ok(SignalSet::CCP);
     }
     let mut set: SignalSet = Signal::ALL
         .into_iter()

@@ -2,7 +2,7 @@
 
 use divan::{Bencher, black_box};
 use fairwater_datapath::{Backend, Config, Datapath};
-use fairwater_lang::{Signal, binary, compile};
+use fairwater_lang::{Signal, Signals, binary, compile};
 use fairwater_proto::{Dialect, FlowId, FlowInfo, ToDatapath, Updates, Welcome};
 
 /// Programs by name. `fairwater-bench datapath` runs the same ones.
@@ -91,13 +91,13 @@ fn running(name: &str, backend: Backend, flows: u32) -> (Datapath, Vec<FlowId>) 
 
 /// ACKs of 2 segments, one each 100 µs; one in 1,000 tells of a loss.
 struct Acks {
-    signals: [u64; Signal::ALL.len()],
+    signals: Signals,
     count: u64,
 }
 
 impl Acks {
     fn new() -> Self {
-        let mut signals = [0; Signal::ALL.len()];
+        let mut signals = Signals::default();
         for (signal, value) in [
             (Signal::BytesAcked, 2896),
             (Signal::PacketsAcked, 2),
@@ -107,16 +107,16 @@ impl Acks {
             (Signal::RateOutgoing, 6_000_000),
             (Signal::RttSampleUs, 20_500),
         ] {
-            signals[signal as usize] = value;
+            signals[signal] = value;
         }
         Self { signals, count: 0 }
     }
 
     #[inline]
-    fn next(&mut self) -> &[u64; Signal::ALL.len()] {
+    fn next(&mut self) -> &Signals {
         self.count += 1;
-        self.signals[Signal::Now as usize] = 100 * self.count;
-        self.signals[Signal::LostPkts as usize] = u64::from(self.count.is_multiple_of(1000));
+        self.signals[Signal::Now] = 100 * self.count;
+        self.signals[Signal::LostPkts] = u64::from(self.count.is_multiple_of(1000));
         &self.signals
     }
 }

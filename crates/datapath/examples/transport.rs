@@ -18,7 +18,7 @@ use std::net::UdpSocket;
 use std::process;
 use std::time::{Duration, Instant};
 
-use fairwater_datapath::{Config, Connection, Controls, Signal};
+use fairwater_datapath::{Config, Connection, Controls, Signal, Signals};
 use fairwater_lang::SignalSet;
 use fairwater_proto::{FlowInfo, SignalQualities};
 
@@ -118,8 +118,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             receiver.send_to(&buffer[..length.min(8)], from)?;
         }
         // What the ACKs say becomes signals.
-        let mut measured = [0; Signal::ALL.len()];
-        measured[Signal::RttSampleUs as usize] = u64::MAX;
+        let mut measured = Signals::default();
+        measured[Signal::RttSampleUs] = u64::MAX;
         let mut is_news = false;
         while let Ok(length) = sender.recv(&mut buffer) {
             let Some(number) = buffer[..length]
@@ -133,29 +133,29 @@ fn main() -> Result<(), Box<dyn Error>> {
                 continue;
             };
             if let Some(sent) = in_flight.remove(at) {
-                measured[Signal::RttSampleUs as usize] = now_us - sent.at_us;
+                measured[Signal::RttSampleUs] = now_us - sent.at_us;
             }
-            measured[Signal::BytesAcked as usize] += MSS as u64;
-            measured[Signal::PacketsAcked as usize] += 1;
+            measured[Signal::BytesAcked] += MSS as u64;
+            measured[Signal::PacketsAcked] += 1;
             acked += MSS as u64;
             last_ack_us = now_us;
             is_news = true;
             let lost = in_flight.partition_point(|sent| sent.number + REORDERING <= number);
             in_flight.drain(..lost);
-            measured[Signal::LostPkts as usize] += lost as u64;
+            measured[Signal::LostPkts] += lost as u64;
         }
         if !in_flight.is_empty() && now_us - last_ack_us > TIMEOUT_US {
-            measured[Signal::WasTimeout as usize] = 1;
-            measured[Signal::LostPkts as usize] = in_flight.len() as u64;
+            measured[Signal::WasTimeout] = 1;
+            measured[Signal::LostPkts] = in_flight.len() as u64;
             in_flight.clear();
             last_ack_us = now_us;
             is_news = true;
         }
         if is_news {
-            measured[Signal::Now as usize] = now_us;
-            measured[Signal::PacketsInFlight as usize] = in_flight.len() as u64;
-            measured[Signal::BytesInFlight as usize] = (in_flight.len() * MSS) as u64;
-            measured[Signal::BytesPending as usize] = TRANSFER.saturating_sub(acked);
+            measured[Signal::Now] = now_us;
+            measured[Signal::PacketsInFlight] = in_flight.len() as u64;
+            measured[Signal::BytesInFlight] = (in_flight.len() * MSS) as u64;
+            measured[Signal::BytesPending] = TRANSFER.saturating_sub(acked);
             // The one call per ACK.
             if let Some(changed) = plane.invoke(flow, &measured)? {
                 controls = changed;

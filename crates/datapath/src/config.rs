@@ -15,8 +15,8 @@ pub const MAX_FLOWS: u32 = (1 << 20) - 1;
 pub struct Config {
     /// Its name, for people who watch the plane.
     pub name: String,
-    /// The signals that the transport fills in, and how well it knows them. Programs that read
-    /// others are refused (CCP §5.3).
+    /// The signals that the transport fills in, and how well it knows them: by default those of CCP
+    /// Table 2, exactly. Programs that read others are refused (CCP §5.3).
     pub signals: SignalQualities,
     /// What the transport can do for a flow.
     pub abilities: Abilities,
@@ -40,7 +40,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             name: "fairwater".to_owned(),
-            signals: SignalQualities::exact(SignalSet::ALL),
+            signals: SignalQualities::exact(SignalSet::CCP),
             abilities: Abilities {
                 ecn: false,
                 ..Abilities::ALL

@@ -7,7 +7,7 @@ use std::time::Duration;
 use std::vec::Vec;
 use std::{fmt, vec};
 
-use fairwater_lang::Signal;
+use fairwater_lang::Signals;
 use fairwater_proto::link::{
     Link, LinkError, MAX_PACKET, Pollable, Source, datagram, ring, seqpacket,
 };
@@ -156,7 +156,7 @@ impl Connection {
     pub fn invoke(
         &mut self,
         flow: FlowId,
-        signals: &[u64; Signal::ALL.len()],
+        signals: &Signals,
     ) -> Result<Option<Controls>, UnknownFlow> {
         self.datapath.invoke(flow, signals)
     }

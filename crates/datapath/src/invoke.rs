@@ -4,15 +4,13 @@ use core::mem;
 
 use fairwater_exec::frame::Fault;
 use fairwater_exec::invocation::control_fault;
-use fairwater_lang::Signal;
+use fairwater_lang::{Signal, Signals};
 use fairwater_proto::{Dialect, FlowId, ToPlane};
 
 use crate::fallback::{Path, Reno};
 use crate::flow::Arrival;
 use crate::peer::Liveness;
 use crate::{Controls, Datapath, FlowState, UnknownFlow};
-
-type Signals = [u64; Signal::ALL.len()];
 
 impl Datapath {
     /// Runs the flow's program, or the fallback, on the signals of an ACK or of a retransmission
@@ -39,7 +37,7 @@ impl Datapath {
         }
         // A peer's entry of `wake` says when an invocation has to look after the peer.
         let wake = self.wake.get(hot.peer as usize);
-        let calm = !hot.attention && wake.is_some_and(|at| signals[Signal::Now as usize] < *at);
+        let calm = !hot.attention && wake.is_some_and(|at| signals[Signal::Now] < *at);
         if !calm {
             return self.invoke_attentively(flow, signals);
         }
@@ -98,7 +96,7 @@ impl Datapath {
         signals: &Signals,
     ) -> Result<Option<Controls>, UnknownFlow> {
         let slot = self.flows.slot(flow).ok_or(UnknownFlow(flow))?;
-        let now_us = signals[Signal::Now as usize];
+        let now_us = signals[Signal::Now];
         self.now_us = self.now_us.max(now_us);
         self.unsent = true;
         let registers = &self.flows.hot[slot].registers;
@@ -208,7 +206,7 @@ impl Datapath {
     fn report(&mut self, slot: usize, signals: &Signals) {
         self.unsent = true;
         self.measure_rtt(slot, signals);
-        let now_us = signals[Signal::Now as usize];
+        let now_us = signals[Signal::Now];
         let flow = self.flows.name(slot);
         let hot = &mut self.flows.hot[slot];
         let Some(program) = hot.program.as_deref() else {
@@ -234,7 +232,7 @@ impl Datapath {
 
     /// RFC 6298 §2: SRTT by a gain of 1/8.
     fn measure_rtt(&mut self, slot: usize, signals: &Signals) {
-        let sample = signals[Signal::RttSampleUs as usize];
+        let sample = signals[Signal::RttSampleUs];
         if !self.config.signals.present().contains(Signal::RttSampleUs)
             || sample == u64::MAX
             || sample == 0

@@ -8,7 +8,7 @@
 //!
 //! ```
 //! use fairwater_datapath::{Config, Datapath};
-//! use fairwater_lang::{Signal, binary, compile};
+//! use fairwater_lang::{Signal, Signals, binary, compile};
 //! use fairwater_proto::{Dialect, FlowInfo, ToDatapath, Updates, Welcome};
 //!
 //! // A datapath with one plane, and a flow that asks it for `counting`.
@@ -55,10 +55,10 @@
 //! datapath.on_message(plane, &answer, 20_000);
 //!
 //! // An ACK: what is to be enforced comes back when it has changed.
-//! let mut signals = [0; Signal::ALL.len()];
-//! signals[Signal::Now as usize] = 20_000;
-//! signals[Signal::BytesAcked as usize] = 2896;
-//! signals[Signal::RttSampleUs as usize] = 19_500;
+//! let mut signals = Signals::default();
+//! signals[Signal::Now] = 20_000;
+//! signals[Signal::BytesAcked] = 2896;
+//! signals[Signal::RttSampleUs] = 19_500;
 //! let controls = datapath.invoke(flow, &signals)?;
 //! assert_eq!(controls.map(|c| c.cwnd), Some(17_376));
 //!
@@ -106,7 +106,7 @@ pub use config::{Backend, Config, MAX_FLOWS};
 #[cfg(feature = "std")]
 pub use connection::Connection;
 pub use datapath::{ControlsError, Datapath, StartError, UnknownFlow};
-pub use fairwater_lang::Signal;
+pub use fairwater_lang::{Signal, Signals};
 pub use flow::{Controls, FlowState, FlowStatus};
 pub use peer::PeerId;
 pub use statistics::DatapathStatistics;

@@ -7,7 +7,7 @@ use fairwater_exec::interp;
 use fairwater_exec::invocation::{Registers, initial, staged_value};
 #[cfg(feature = "native")]
 use fairwater_exec::native::Code;
-use fairwater_lang::{Program, Signal, SignalSet, VarId};
+use fairwater_lang::{Program, SignalSet, Signals, VarId};
 use fairwater_proto::{Dialect, RefusalReason, Update};
 
 use crate::Backend;
@@ -97,7 +97,7 @@ impl Compiled {
         &self,
         registers: &mut Registers,
         variables: &mut [u64],
-        signals: &[u64; Signal::ALL.len()],
+        signals: &Signals,
     ) -> bool {
         #[cfg(feature = "native")]
         if let Some(code) = &self.code {

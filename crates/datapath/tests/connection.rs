@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use fairwater_datapath::{Config, Connection, FlowState, Signal};
+use fairwater_datapath::{Config, Connection, FlowState, Signal, Signals};
 use fairwater_lang::{binary, compile};
 use fairwater_proto::link::{Link, LinkError, Listener, ring, seqpacket};
 use fairwater_proto::{Dialect, FlowId, FlowInfo, ToDatapath, ToPlane, Updates, Welcome};
@@ -95,8 +95,8 @@ fn state(connection: &Connection, flow: FlowId) -> FlowState {
 }
 
 fn ack(connection: &mut Connection, flow: FlowId, now_us: u64) -> Option<u64> {
-    let mut signals = [0; 15];
-    signals[Signal::Now as usize] = now_us;
+    let mut signals = Signals::default();
+    signals[Signal::Now] = now_us;
     let controls = connection.invoke(flow, &signals).unwrap();
     controls.map(|controls| controls.cwnd)
 }

@@ -7,9 +7,11 @@ use fairwater_datapath::fallback::{Path, Reno};
 use fairwater_datapath::{Backend, Config, Controls, Datapath, PeerId};
 use fairwater_exec::interp::{Input, Machine, Stage};
 use fairwater_lang::{
-    MAX_RATE, Program, Scope, Signal, SignalSet, VarId, arbitrary, binary, compile,
+    MAX_RATE, Program, Scope, Signal, SignalSet, Signals, VarId, arbitrary, binary, compile,
 };
-use fairwater_proto::{Dialect, FlowId, FlowInfo, ToDatapath, ToPlane, Update, Welcome};
+use fairwater_proto::{
+    Dialect, FlowId, FlowInfo, SignalQualities, ToDatapath, ToPlane, Update, Welcome,
+};
 use proptest::prelude::*;
 
 const FLOWS: usize = 4;
@@ -22,7 +24,7 @@ enum Step {
     Start(usize),
     Close(usize),
     /// An ACK or a timeout, so many µs after the last step.
-    Invoke(usize, u64, [u64; 15]),
+    Invoke(usize, u64, Signals),
     Command {
         flow: usize,
         switch: Option<usize>,
@@ -45,7 +47,7 @@ fn number() -> impl Strategy<Value = u64> {
 
 fn step() -> impl Strategy<Value = Step> {
     let flow = 0..FLOWS;
-    let signals = proptest::array::uniform15(number());
+    let signals = arbitrary::signals(number());
     let elapsed = prop_oneof![20 => 0..20_000_u64, 1 => 0..2 * SILENCE_US];
     prop_oneof![
         2 => flow.clone().prop_map(Step::Start),
@@ -95,7 +97,7 @@ impl<'p> Model<'p> {
         self.now_us >= self.heard_us + SILENCE_US
     }
 
-    fn invoke(&mut self, at: usize, signals: &[u64; 15]) -> Option<Controls> {
+    fn invoke(&mut self, at: usize, signals: &Signals) -> Option<Controls> {
         let is_silent = self.is_silent();
         let modelled = self.flows[at].as_mut().unwrap();
         let before = modelled.controls;
@@ -112,7 +114,7 @@ impl<'p> Model<'p> {
         if modelled.machine.is_none()
             && let Some(first) = stage.as_ref().and_then(|stage| stage.switch)
         {
-            modelled.machine = Some(Machine::new(first, signals[Signal::Now as usize]));
+            modelled.machine = Some(Machine::new(first, signals[Signal::Now]));
             modelled.reno = None;
         }
         if let Some(machine) = &mut modelled.machine {
@@ -275,6 +277,7 @@ fn follow(programs: &[Program], steps: &[Step], backend: Backend) -> Result<(), 
     let bodies: Vec<_> = programs.iter().map(binary::encode).collect();
     let mut datapath = Datapath::new(Config {
         backend,
+        signals: SignalQualities::exact(SignalSet::ALL),
         silence_us: SILENCE_US,
         queue_bytes: 1 << 24,
         ..Config::default()
@@ -322,8 +325,8 @@ fn follow(programs: &[Program], steps: &[Step], backend: Backend) -> Result<(), 
             Step::Invoke(at, elapsed, signals) => {
                 model.now_us += elapsed;
                 let mut signals = *signals;
-                signals[Signal::Now as usize] = model.now_us;
-                signals[Signal::WasTimeout as usize] %= 2;
+                signals[Signal::Now] = model.now_us;
+                signals[Signal::WasTimeout] %= 2;
                 let Some(flow) = model.flows[*at].as_ref().map(|modelled| modelled.flow) else {
                     continue;
                 };

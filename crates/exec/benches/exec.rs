@@ -15,7 +15,7 @@ use fairwater_exec::frame::{self, FrameLayout};
 use fairwater_exec::interp;
 use fairwater_exec::invocation::{Registers, initial};
 use fairwater_exec::native::Code;
-use fairwater_lang::{Program, Signal, compile};
+use fairwater_lang::{Program, Signal, Signals, compile};
 
 /// Programs by name. `fairwater-bench datapath` runs the same ones.
 const PROGRAMS: [(&str, &str); 3] = [
@@ -36,8 +36,8 @@ fn program(source: &str) -> Program {
     }
 }
 
-fn signals() -> [u64; Signal::ALL.len()] {
-    let mut signals = [0; Signal::ALL.len()];
+fn signals() -> Signals {
+    let mut signals = Signals::default();
     for (signal, value) in [
         (Signal::BytesAcked, 2896),
         (Signal::PacketsAcked, 2),
@@ -45,7 +45,7 @@ fn signals() -> [u64; Signal::ALL.len()] {
         (Signal::RateOutgoing, 6_000_000),
         (Signal::RttSampleUs, 20_500),
     ] {
-        signals[signal as usize] = value;
+        signals[signal] = value;
     }
     signals
 }
@@ -145,8 +145,8 @@ fn kernel(bencher: Bencher<'_, '_>, name: &str) {
         .map_err(|e| e.to_string())
         .and_then(|code| Loaded::new(&code));
     let loaded = loaded.unwrap_or_else(|why| panic!("{why}"));
-    for (i, signal) in signals().into_iter().enumerate() {
-        frame.write(frame::SIGNALS as usize + 8 * i, signal);
+    for (signal, value) in signals().iter() {
+        frame.write(frame::SIGNALS as usize + 8 * signal as usize, value);
     }
     frame.write(frame::CWND as usize, 14480);
     bencher

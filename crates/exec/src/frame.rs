@@ -13,17 +13,18 @@
 //! | 36 | `fault: u32`, a [`Fault`] bit set; non-zero stops the program: the datapath does not invoke it | program, datapath |
 //! | 40 | `stage.sequence: u32` | plane |
 //! | 44 | 20 bytes for the datapath's own use | datapath |
-//! | 64 | `signals: [u64; 15]`, by `Signal` index | datapath |
-//! | 184 | what one invocation [asked](REPORT_ASKED) for: two `u32` | program |
-//! | 192 | the rest of the [stage](STAGE) | plane |
-//! | 256 | 128 bytes for the datapath's own use (addresses, counters) | datapath |
-//! | 384 | the [report header](REPORT) | program, datapath |
-//! | 448 | `variables: [u64; n]`, report fields first, so that a report is one run of bytes | program |
-//! | 448 + 8n | `staged mask: [u64; ceil(n / 64)]`: bit `i` = variable `i` has a staged value | plane |
+//! | 64 | what one invocation [asked](REPORT_ASKED) for: two `u32` | program |
+//! | 72 | `signals: [u64; 23]`, by `Signal` index; those behind the last signal are spare | datapath |
+//! | 256 | the rest of the [stage](STAGE) | plane |
+//! | 320 | 128 bytes for the datapath's own use (addresses, counters) | datapath |
+//! | 448 | the [report header](REPORT) | program, datapath |
+//! | 512 | `variables: [u64; n]`, report fields first, so that a report is one run of bytes | program |
+//! | 512 + 8n | `staged mask: [u64; ceil(n / 64)]`: bit `i` = variable `i` has a staged value | plane |
 //! | then | `staged values: [u64; n]` | plane |
 //! | then | 256 bytes for intermediate values of one invocation | program |
 //!
-//! What every invocation touches lies in the first line of 64 bytes, then the signals.
+//! What every invocation touches lies in the first line of 64 bytes, then the signals: those of CCP
+//! Table 2 end the third line.
 //!
 //! `n` is the capacity of the frame: the most variables of any program that may run in it.
 //!
@@ -36,12 +37,15 @@
 //! boolean becomes 1 unless it is 0.
 //! The plane merges into a stage that is not applied yet, so applying one twice is harmless.
 
-/// Offset of `signals`.
-pub const SIGNALS: i16 = 64;
 /// Offset of a `u32`: 1 once `(report)` ran in this invocation. Means nothing between two.
-pub const REPORT_ASKED: i16 = 184;
+pub const REPORT_ASKED: i16 = 64;
 /// Offset of a `u32`: 1 once `(fallthrough)` ran in this invocation. Means nothing between two.
-pub const FALLTHROUGH_ASKED: i16 = 188;
+pub const FALLTHROUGH_ASKED: i16 = 68;
+/// Offset of `signals`.
+pub const SIGNALS: i16 = 72;
+/// How many signals a frame has room for.
+pub const SIGNAL_ROOM: usize = 23;
+const _: () = assert!(fairwater_lang::Signal::COUNT <= SIGNAL_ROOM);
 /// Offset of `cwnd`, bytes.
 pub const CWND: i16 = 0;
 /// Offset of `rate`, bytes/s.
@@ -57,20 +61,22 @@ pub const INSTALLED: i16 = 32;
 /// Offset of `fault: u32`.
 pub const FAULT: i16 = 36;
 
+/// Offset of the 128 bytes for the datapath's own use.
+pub const DATAPATH: i16 = 320;
 /// Offset of the stage, but for its sequence.
-pub const STAGE: i16 = 192;
+pub const STAGE: i16 = 256;
 /// Offset of `stage.sequence: u32`, odd while the plane writes.
 pub const STAGE_SEQUENCE: i16 = 40;
 /// Offset of `stage.program: u32`, the program that the stage is for.
-pub const STAGE_PROGRAM: i16 = 196;
+pub const STAGE_PROGRAM: i16 = STAGE + 4;
 /// Offset of `stage.install: u32`, a generation that changes with each switch of program.
-pub const STAGE_INSTALL: i16 = 200;
+pub const STAGE_INSTALL: i16 = STAGE + 8;
 /// Offset of `stage.set: u32`, [`SET_CWND`] and [`SET_RATE`].
-pub const STAGE_SET: i16 = 204;
+pub const STAGE_SET: i16 = STAGE + 12;
 /// Offset of `stage.cwnd: u64`, bytes.
-pub const STAGE_CWND: i16 = 208;
+pub const STAGE_CWND: i16 = STAGE + 16;
 /// Offset of `stage.rate: u64`, bytes/s.
-pub const STAGE_RATE: i16 = 216;
+pub const STAGE_RATE: i16 = STAGE + 24;
 /// Bit of `stage.set`: `stage.cwnd` is to be applied.
 pub const SET_CWND: u32 = 1;
 /// Bit of `stage.set`: `stage.rate` is to be applied.
@@ -80,7 +86,7 @@ pub const SET_RATE: u32 = 2;
 /// `kind: u32, slot: u32, generation: u32, program: u32` (the datapath's),
 /// then `time_us: u64, cwnd: u64, rate: u64, count: u64` (the program's: `count` numbers the
 /// flow's reports from 1), then 16 bytes spare.
-pub const REPORT: i16 = 384;
+pub const REPORT: i16 = 448;
 /// Bytes of the report header.
 pub const REPORT_HEADER_LEN: usize = 64;
 /// Offset of `report.time_us: u64`.
@@ -92,7 +98,7 @@ pub const REPORT_RATE: i16 = REPORT + 32;
 /// Offset of `report.count: u64`.
 pub const REPORT_COUNT: i16 = REPORT + 40;
 /// Offset of the variables.
-pub const VARIABLES: i16 = 448;
+pub const VARIABLES: i16 = 512;
 
 /// Why a flow's program was stopped, as bits of the frame's `fault`.
 ///

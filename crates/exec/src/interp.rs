@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use crate::arith;
 use crate::frame::Fault;
 use crate::invocation::{Registers, control_fault, initial, reset_volatile, staged_value};
-use fairwater_lang::{Expr, Place, Program, Signal, Stmt, VarId};
+use fairwater_lang::{Expr, Place, Program, Signal, Signals, Stmt, VarId};
 
 /// Runs the events of `program` once (steps 3 and 5 of an invocation, see
 /// [`fairwater_lang::Program`]'s module): variables and registers change in place. Returns whether
@@ -20,7 +20,7 @@ pub fn run(
     program: &Program,
     registers: &mut Registers,
     variables: &mut [u64],
-    signals: &[u64; Signal::ALL.len()],
+    signals: &Signals,
 ) -> bool {
     let mut run = Run {
         registers,
@@ -50,8 +50,8 @@ pub struct Stage<'p> {
 /// What a datapath gives to one invocation.
 #[derive(Debug, Clone)]
 pub struct Input<'a, 'p> {
-    /// The signals, by [`Signal`] index. `Flow.was_timeout` is 0 or 1.
-    pub signals: [u64; Signal::ALL.len()],
+    /// The signals. Booleans are 0 or 1.
+    pub signals: Signals,
     /// The congestion window before the invocation, bytes.
     pub cwnd: u64,
     /// The pacing rate before the invocation, bytes/s; 0 is none.
@@ -139,7 +139,7 @@ impl<'p> Machine<'p> {
             timer_zero: self.timer_zero,
         };
         if let Some(stage) = input.stage {
-            self.apply(stage, &mut registers, input.signals[Signal::Now as usize]);
+            self.apply(stage, &mut registers, input.signals[Signal::Now]);
         }
         let report = run(
             self.program,
@@ -192,14 +192,14 @@ impl<'p> Machine<'p> {
 struct Run<'m> {
     registers: &'m mut Registers,
     variables: &'m mut [u64],
-    signals: &'m [u64; Signal::ALL.len()],
+    signals: &'m Signals,
     report: bool,
     fallthrough: bool,
 }
 
 impl Run<'_> {
     fn now(&self) -> u64 {
-        self.signals[Signal::Now as usize]
+        self.signals[Signal::Now]
     }
 
     fn events(&mut self, program: &Program) {
@@ -257,7 +257,7 @@ impl Run<'_> {
             Expr::Place(Place::Cwnd) => self.registers.cwnd,
             Expr::Place(Place::Rate) => self.registers.rate,
             Expr::Place(Place::Micros) => self.now().wrapping_sub(self.registers.timer_zero),
-            Expr::Signal(signal) => self.signals[*signal as usize],
+            Expr::Signal(signal) => self.signals[*signal],
             Expr::Binary(op, left, right) => {
                 arith::binary(*op, self.value(left), self.value(right))
             }

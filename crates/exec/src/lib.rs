@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use fairwater_exec::interp::{Input, Machine};
-//! use fairwater_lang::{Signal, compile};
+//! use fairwater_lang::{Signal, Signals, compile};
 //!
 //! let source = "(def (Report (volatile acked 0)))
 //! (when true
@@ -15,9 +15,9 @@
 //!   (when (> Micros 10000) (report) (reset)))";
 //! let program = compile("count.ccp", source)?.program;
 //! let mut machine = Machine::new(&program, 0);
-//! let mut signals = [0; Signal::ALL.len()];
-//! signals[Signal::Now as usize] = 10_001;
-//! signals[Signal::BytesAcked as usize] = 2896;
+//! let mut signals = Signals::default();
+//! signals[Signal::Now] = 10_001;
+//! signals[Signal::BytesAcked] = 2896;
 //! let outcome = machine.invoke(&Input { signals, cwnd: 14480, rate: 0, stage: None });
 //! assert_eq!(outcome.cwnd, 17376);
 //! assert_eq!(outcome.report, Some(vec![2896]));

@@ -8,14 +8,14 @@
 //! ```
 //! use fairwater_exec::invocation::{Registers, initial};
 //! use fairwater_exec::native::Code;
-//! use fairwater_lang::{Signal, compile};
+//! use fairwater_lang::{Signal, Signals, compile};
 //!
 //! let source = "(when true (:= Cwnd (+ Cwnd Ack.bytes_acked)))";
 //! let program = compile("grow.ccp", source)?.program;
 //! let code = Code::compile(&program)?;
 //! let mut registers = Registers { cwnd: 14480, ..Registers::default() };
-//! let mut signals = [0; Signal::ALL.len()];
-//! signals[Signal::BytesAcked as usize] = 2896;
+//! let mut signals = Signals::default();
+//! signals[Signal::BytesAcked] = 2896;
 //! assert!(!code.run(&mut registers, &mut initial(&program), &signals));
 //! assert_eq!(registers.cwnd, 17376);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -34,7 +34,7 @@ use cranelift_codegen::Context;
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::isa::TargetIsa;
 use cranelift_frontend::FunctionBuilderContext;
-use fairwater_lang::{Program, Signal};
+use fairwater_lang::{Program, Signals};
 
 use crate::invocation::Registers;
 use memory::Executable;
@@ -94,12 +94,7 @@ impl Code {
     /// # Panics
     /// If `variables` is shorter than [`Program::variables`].
     #[inline]
-    pub fn run(
-        &self,
-        registers: &mut Registers,
-        variables: &mut [u64],
-        signals: &[u64; Signal::ALL.len()],
-    ) -> bool {
+    pub fn run(&self, registers: &mut Registers, variables: &mut [u64], signals: &Signals) -> bool {
         let variables = &mut variables[..self.variables];
         #[expect(
             unsafe_code,
@@ -108,7 +103,13 @@ impl Code {
         // SAFETY: the code reads and writes the three words of `registers` and the first
         // `self.variables` words of `variables`, and reads `signals`; it keeps no address. It
         // cannot trap, and its stack is probed page by page.
-        let report = unsafe { (self.entry)(registers, variables.as_mut_ptr(), signals.as_ptr()) };
+        let report = unsafe {
+            (self.entry)(
+                registers,
+                variables.as_mut_ptr(),
+                signals.as_array().as_ptr(),
+            )
+        };
         report != 0
     }
 

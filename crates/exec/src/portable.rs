@@ -28,7 +28,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use fairwater_lang::{Invalid, Program, VarId};
+use fairwater_lang::{Invalid, Program, Signal, VarId};
 
 /// A program that arrived in libccp's encoding.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -164,6 +164,9 @@ pub struct Encoded {
 /// Why libccp cannot run a program. The bounds are those of libccp 1.2.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Inexpressible {
+    /// A signal that is not of CCP Table 2.
+    #[error("libccp does not have the signal `{}`", .0.name())]
+    Signal(Signal),
     /// Too many report variables.
     #[error("libccp has {max} report registers, the program needs {0}", max = wire::REGISTERS)]
     Reports(usize),

@@ -2,7 +2,7 @@
 
 use fairwater_exec::frame::{Fault, MAX_RATE};
 use fairwater_exec::interp::{Input, Machine, Outcome, Stage};
-use fairwater_lang::{Program, Scope, Signal, compile};
+use fairwater_lang::{Program, Scope, Signal, Signals, compile};
 
 const CWND: u64 = 14480;
 
@@ -14,9 +14,9 @@ fn program(source: &str) -> Program {
 
 /// An ACK for 5 bytes at `now_us`.
 fn ack(now_us: u64) -> Input<'static, 'static> {
-    let mut signals = [0; Signal::ALL.len()];
-    signals[Signal::BytesAcked as usize] = 5;
-    signals[Signal::Now as usize] = now_us;
+    let mut signals = Signals::default();
+    signals[Signal::BytesAcked] = 5;
+    signals[Signal::Now] = now_us;
     Input {
         signals,
         cwnd: CWND,
@@ -30,7 +30,7 @@ fn with_signal(
     signal: Signal,
     value: u64,
 ) -> Input<'static, 'static> {
-    input.signals[signal as usize] = value;
+    input.signals[signal] = value;
     input
 }
 

@@ -3,12 +3,13 @@
 //! Valid by construction: each has a `def` block of numbers and booleans of both scopes, up to
 //! four events, and every operator, command, spelling and kind of constant of the language.
 
+use proptest::array::uniform17;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::strategy::Union;
 
-use crate::Signal;
+use crate::{Signal, SignalSet, Signals, Type};
 
 type Text = BoxedStrategy<String>;
 
@@ -25,10 +26,26 @@ const NUMBERS: [&str; 9] = [
 ];
 const BOOLEANS: [&str; 3] = ["Report.q0", "Report.q1", "b0"];
 
+/// Random signals: each of the numbers as `number` has it, booleans 0 or 1.
+pub fn signals(number: impl Strategy<Value = u64>) -> impl Strategy<Value = Signals> {
+    uniform17(number).prop_map(|values| {
+        let mut signals = Signals::from_array(values);
+        for signal in Signal::ALL.into_iter().filter(|s| s.ty() == Type::Bool) {
+            signals[signal] &= 1;
+        }
+        signals
+    })
+}
+
 /// Source text of a random valid program.
 pub fn source() -> impl Strategy<Value = String> {
-    let shallow = Values::new(2);
-    let deep = Values::new(3);
+    source_reading(SignalSet::ALL)
+}
+
+/// Source text of a random valid program that reads no other signals than these.
+pub fn source_reading(signals: SignalSet) -> impl Strategy<Value = String> {
+    let shallow = Values::new(2, signals);
+    let deep = Values::new(3, signals);
     let events = vec(event(&deep, &shallow), 1..5);
     (definitions(), events)
         .prop_map(|(definitions, events)| format!("{definitions}\n{}\n", events.join("\n")))
@@ -129,18 +146,18 @@ struct Values {
 }
 
 impl Values {
-    fn new(depth: u32) -> Self {
+    fn new(depth: u32, signals: SignalSet) -> Self {
         if depth == 0 {
-            let number = prop_oneof![1 => number(), 3 => named()].boxed();
+            let number = prop_oneof![1 => number(), 3 => named(signals)].boxed();
             return Self {
                 number,
-                varying: named(),
-                boolean: boolean_leaf(),
+                varying: named(signals),
+                boolean: boolean_leaf(signals),
             };
         }
-        let below = Self::new(depth - 1);
+        let below = Self::new(depth - 1, signals);
         let compound = Union::new(below.numbers());
-        let leaf = Self::new(0);
+        let leaf = Self::new(0, signals);
         Self {
             number: prop_oneof![1 => leaf.number, 3 => compound.clone()].boxed(),
             varying: prop_oneof![1 => leaf.varying, 3 => compound].boxed(),
@@ -189,24 +206,26 @@ impl Values {
     }
 }
 
-fn named() -> Text {
+fn named(signals: SignalSet) -> Text {
     let names = NUMBERS
         .into_iter()
         .chain(["Timer.Micros", "Timer.micros", "Ack.rtt_sample_us"]);
-    let signals = Signal::ALL
-        .into_iter()
-        .filter(|s| *s != Signal::WasTimeout)
+    let signals = signals
+        .iter()
+        .filter(|s| s.ty() == Type::Num)
         .map(Signal::name);
     select(names.chain(signals).collect::<Vec<_>>())
         .prop_map(str::to_owned)
         .boxed()
 }
 
-fn boolean_leaf() -> Text {
-    let names = BOOLEANS
-        .into_iter()
-        .chain(["true", "false", "Flow.was_timeout"]);
-    select(names.collect::<Vec<_>>())
+fn boolean_leaf(signals: SignalSet) -> Text {
+    let signals = signals
+        .iter()
+        .filter(|s| s.ty() == Type::Bool)
+        .map(Signal::name);
+    let names = BOOLEANS.into_iter().chain(["true", "false"]);
+    select(names.chain(signals).collect::<Vec<_>>())
         .prop_map(str::to_owned)
         .boxed()
 }

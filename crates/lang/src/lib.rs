@@ -63,7 +63,7 @@ pub use program::{
     Binary, Comparison, Event, Expr, MAX_RATE, Place, Program, Scope, Stmt, Type, VarId, Variable,
 };
 pub use require::MissingSignals;
-pub use signal::{Signal, SignalSet};
+pub use signal::{Signal, SignalSet, Signals};
 #[cfg(feature = "compile")]
 pub use suggest::{did_you_mean, nearest};
 pub use verify::{EventError, Invalid};

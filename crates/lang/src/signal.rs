@@ -1,9 +1,12 @@
-//! Congestion signals: what a datapath measured (CCP Table 2), read-only to programs.
+//! Congestion signals: what a datapath measured (CCP Table 2 and more), read-only to programs.
+
+use core::fmt;
+use core::ops::{Index, IndexMut};
 
 use crate::Type;
 
-/// One primitive congestion signal (CCP Table 2). The discriminant is its index in CCP's wire
-/// format and in every array of signals in this project.
+/// One primitive congestion signal. The discriminant is its index wherever signals are stored in a
+/// row, and in CCP's wire format for the signals of CCP Table 2, which come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Signal {
@@ -37,11 +40,20 @@ pub enum Signal {
     RttSampleUs = 13,
     /// 1 when this invocation is caused by a retransmission timeout, else 0.
     WasTimeout = 14,
+    /// 1 when the most recently sent of the data that the latest delivering ACK acknowledged was
+    /// sent while the application had less to send than cwnd and rate allowed, else 0
+    /// (draft-cheng-iccrg-delivery-rate-estimation §3.4, RFC 9002 §7.8). Rates measured then say
+    /// nothing about the path.
+    AppLimited = 15,
+    /// 1 when the datapath found since the last invocation that its last reduction of cwnd was for
+    /// a spurious loss or a spurious timeout (RFC 4015, RFC 3708, RFC 5682) and took the
+    /// reduction back: `Cwnd` is again what it was before. Else 0.
+    Undo = 16,
 }
 
 impl Signal {
     /// Every signal, by index.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::BytesAcked,
         Self::BytesMisordered,
         Self::EcnBytes,
@@ -57,7 +69,12 @@ impl Signal {
         Self::RateOutgoing,
         Self::RttSampleUs,
         Self::WasTimeout,
+        Self::AppLimited,
+        Self::Undo,
     ];
+
+    /// How many signals there are.
+    pub const COUNT: usize = Self::ALL.len();
 
     /// The name in source text, `Ack.bytes_acked` for instance.
     #[must_use]
@@ -78,14 +95,16 @@ impl Signal {
             Self::RateOutgoing => "Flow.rate_outgoing",
             Self::RttSampleUs => "Flow.rtt_sample_us",
             Self::WasTimeout => "Flow.was_timeout",
+            Self::AppLimited => "Flow.app_limited",
+            Self::Undo => "Ack.undo",
         }
     }
 
-    /// The signal's type: `Flow.was_timeout` is a boolean, all others are numbers.
+    /// The signal's type. A boolean is 0 or 1.
     #[must_use]
     pub const fn ty(self) -> Type {
         match self {
-            Self::WasTimeout => Type::Bool,
+            Self::WasTimeout | Self::AppLimited | Self::Undo => Type::Bool,
             _ => Type::Num,
         }
     }
@@ -100,6 +119,75 @@ impl Signal {
     }
 }
 
+/// The value of each signal in one invocation.
+///
+/// The default is what holds before anything was measured: 0, but for the RTT sample, which is
+/// [`u64::MAX`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(transparent)]
+pub struct Signals([u64; Signal::COUNT]);
+
+impl Signals {
+    /// These values, by index.
+    #[must_use]
+    pub const fn from_array(values: [u64; Signal::COUNT]) -> Self {
+        Self(values)
+    }
+
+    /// The values, by index.
+    #[must_use]
+    pub const fn as_array(&self) -> &[u64; Signal::COUNT] {
+        &self.0
+    }
+
+    /// Each signal with its value, by index.
+    pub fn iter(&self) -> impl Iterator<Item = (Signal, u64)> {
+        Signal::ALL.into_iter().zip(self.0)
+    }
+}
+
+impl Default for Signals {
+    fn default() -> Self {
+        let mut signals = Self([0; Signal::COUNT]);
+        signals[Signal::RttSampleUs] = u64::MAX;
+        signals
+    }
+}
+
+impl Index<Signal> for Signals {
+    type Output = u64;
+
+    #[inline]
+    fn index(&self, signal: Signal) -> &u64 {
+        &self.0[signal as usize]
+    }
+}
+
+impl IndexMut<Signal> for Signals {
+    #[inline]
+    fn index_mut(&mut self, signal: Signal) -> &mut u64 {
+        &mut self.0[signal as usize]
+    }
+}
+
+impl FromIterator<(Signal, u64)> for Signals {
+    /// The default, but for these.
+    fn from_iter<I: IntoIterator<Item = (Signal, u64)>>(values: I) -> Self {
+        let mut signals = Self::default();
+        for (signal, value) in values {
+            signals[signal] = value;
+        }
+        signals
+    }
+}
+
+impl fmt::Debug for Signals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let named = self.iter().map(|(signal, value)| (signal.name(), value));
+        f.debug_map().entries(named).finish()
+    }
+}
+
 /// A set of signals: those a program reads, or those a datapath has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct SignalSet(u32);
@@ -107,8 +195,10 @@ pub struct SignalSet(u32);
 impl SignalSet {
     /// The empty set.
     pub const EMPTY: Self = Self(0);
-    /// All 15 signals of CCP Table 2.
-    pub const ALL: Self = Self((1 << Signal::ALL.len()) - 1);
+    /// Every signal.
+    pub const ALL: Self = Self((1 << Signal::COUNT) - 1);
+    /// The 15 signals of CCP Table 2, which are all that libccp has.
+    pub const CCP: Self = Self((1 << (Signal::WasTimeout as u32 + 1)) - 1);
 
     /// Adds one signal.
     pub const fn insert(&mut self, signal: Signal) {

@@ -192,6 +192,10 @@ static __always_inline void read_flow(struct frame *f, struct socket_private *ca
 	}
 	if (needs(BYTES_PENDING))
 		f->signals[BYTES_PENDING] = (u32)(tp->write_seq - tp->snd_nxt);
+	if (needs(UNDO)) {
+		f->signals[UNDO] = ca->undone;
+		ca->undone = 0;
+	}
 }
 
 static __always_inline void read_ack(struct frame *f, struct socket_private *ca, const struct tcp_sock *tp,
@@ -230,6 +234,8 @@ static __always_inline void read_ack(struct frame *f, struct socket_private *ca,
 	}
 	if (needs(WAS_TIMEOUT))
 		f->signals[WAS_TIMEOUT] = 0;
+	if (needs(APP_LIMITED) && rs->delivered > 0)
+		f->signals[APP_LIMITED] = rs->is_app_limited;
 }
 
 /* Whether the flow's program may run now: not after a fault, nor while the plane is silent. */
@@ -441,6 +447,7 @@ void BPF_PROG(fw_init, struct sock *sk)
 	ca->slot = NO_SLOT;
 	ca->rcv_nxt = tp->rcv_nxt;
 	ca->echo = 0;
+	ca->undone = 0;
 	fallback_init(sk);
 	if (bpf_map_pop_elem(&fw_free, &slot)) {
 		if (READ_ONCE(plane.next_slot) >= plane.max_flows ||
@@ -531,11 +538,12 @@ u32 BPF_PROG(fw_ssthresh, struct sock *sk)
 	return fallback_ssthresh(sk, tp, ca);
 }
 
-/* A reduction that proves spurious is taken back (RFC 9438 §4.9); the program sees its Cwnd
- * raised. */
+/* A reduction that proves spurious is taken back (RFC 9438 §4.9); the program sees Ack.undo and
+ * its Cwnd raised. The kernel calls this before cong_control() for the same ACK. */
 SEC("struct_ops")
 u32 BPF_PROG(fw_undo_cwnd, struct sock *sk)
 {
+	priv_of(sk)->undone = 1;
 	return tcp_reno_undo_cwnd(sk);
 }
 

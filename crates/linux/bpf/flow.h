@@ -34,8 +34,11 @@ enum signal {
 	RATE_OUTGOING,
 	RTT_SAMPLE_US,
 	WAS_TIMEOUT,
+	APP_LIMITED,
+	UNDO,
 	SIGNALS,
 };
+#define SIGNAL_ROOM 23
 
 enum absent { NO_SLOT = 0xffffffff, NO_PROGRAM = 0xffffffff };
 enum stage_set { SET_CWND = 1, SET_RATE = 2 };
@@ -107,9 +110,9 @@ struct frame {
 	u32 mss;          /* bytes */
 	u32 state;        /* enum flow_state */
 	u32 observed_us;  /* low bits of the time of the last `observe` */
-	u64 signals[SIGNALS];
 	u32 report_asked;
 	u32 fallthrough_asked;
+	u64 signals[SIGNAL_ROOM]; /* by enum signal */
 	struct stage stage;
 	/* 128 bytes of the datapath's own, for observers; brought up to date by `observe` */
 	u32 local[4]; /* network order; IPv4 in the first word */
@@ -143,7 +146,8 @@ struct socket_private {
 	u32 delivered_ce;
 	u32 sacked_out;
 	u32 rcv_nxt; /* as of the last packet that arrived with data */
-	u32 echo;    /* whether that packet was marked */
+	u16 echo;    /* whether that packet was marked */
+	u16 undone;  /* whether a reduction was taken back since the program last ran */
 };
 
 /* For its type alone, which reaches Rust. */

@@ -123,6 +123,7 @@ struct rate_sample {
 	long rtt_us;
 	int losses;
 	u32 acked_sacked;
+	bool is_app_limited;
 };
 
 struct ack_sample {

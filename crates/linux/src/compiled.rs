@@ -19,7 +19,7 @@ use crate::{LinuxError, wakeup};
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_possible_wrap,
-    reason = "a frame's fixed part has 448 bytes"
+    reason = "a frame's fixed part has 512 bytes"
 )]
 const fn offset(bytes: usize) -> i16 {
     assert!(bytes < frame::VARIABLES as usize);

@@ -143,9 +143,9 @@ agree!(
     report.rate of event = exec::REPORT_RATE,
     report.count of event = exec::REPORT_COUNT,
 );
-// The parts of a frame that fairwater-exec leaves to the datapath (44 to 63, 256 to 383).
+// The parts of a frame that fairwater-exec leaves to the datapath (44 to 63, 320 to 447).
 const _: () = assert!(offset_of!(types::frame, program) == 44);
-const _: () = assert!(offset_of!(types::frame, local) == 256);
+const _: () = assert!(offset_of!(types::frame, local) == exec::DATAPATH as usize);
 const _: fn(&types::frame) -> &[i8; frame::KEY_BYTES] = |frame| &frame.aggregate_key;
 const _: fn(&types::plane) -> &[types::name; MAX_ALGORITHMS] = |plane| &plane.algorithms;
 const _: fn(&types::name) -> &[i8; plane::NAME_BYTES] = |name| &name.bytes;
@@ -185,5 +185,8 @@ same_signals!(
     RateOutgoing = RATE_OUTGOING,
     RttSampleUs = RTT_SAMPLE_US,
     WasTimeout = WAS_TIMEOUT,
+    AppLimited = APP_LIMITED,
+    Undo = UNDO,
 );
-const _: () = assert!(Signal::ALL.len() == types::signal::SIGNALS.0 as usize);
+const _: () = assert!(Signal::COUNT == types::signal::SIGNALS.0 as usize);
+const _: fn(&types::frame) -> &[u64; exec::SIGNAL_ROOM] = |frame| &frame.signals;

@@ -45,5 +45,5 @@ pub use moved::MovedConnections;
 pub use options::Options;
 pub use tcp::{CAPABILITIES, LinuxTcp, server};
 
-/// The signals that the Linux datapath has: all of CCP Table 2.
+/// The signals that the Linux datapath has: all.
 pub const SIGNALS: fairwater_lang::SignalSet = fairwater_lang::SignalSet::ALL;

@@ -92,6 +92,39 @@ fn every_acknowledged_byte_is_counted_over_ipv4_and_ipv6() {
     }
 }
 
+/// A sender of a small message every few milliseconds is limited by its application.
+#[test]
+fn a_flow_with_little_to_send_is_app_limited() {
+    const PROGRAM: &[(&str, &str)] = &[(
+        "count",
+        "(def (Report (limited 0) (acks 0)))
+         (when true
+           (:= Report.acks (+ Report.acks 1))
+           (if Flow.app_limited (:= Report.limited (+ Report.limited 1)))
+           (report))",
+    )];
+    if !machine_can() {
+        return;
+    }
+    let log = Log::default();
+    let plane = recorder("t_limited", PROGRAM, &["limited", "acks"], &log, |_| {});
+    let running = Running::start(plane, Options::default()).unwrap();
+    let mut connection = Connection::open("127.0.0.1:0", "fw_t_limited");
+    for _ in 0..100 {
+        connection.transfer(1000);
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    eventually("reports arrive", || fields(&log).len() > 50);
+    let reports = fields(&log);
+    let [limited, acks] = reports.last().unwrap()[..] else {
+        panic!("{reports:?}");
+    };
+    // The first of the messages may come before the kernel has seen a pause.
+    assert!(limited + 5 >= acks, "{limited} of {acks}");
+    drop(connection);
+    assert_eq!(running.stop(), Vec::<String>::new());
+}
+
 #[test]
 fn a_window_of_the_planes_is_exact_and_a_switch_restarts_the_program() {
     if !machine_can() {

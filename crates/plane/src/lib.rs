@@ -29,7 +29,7 @@ pub use aggregate::{Aggregate, By, Claim, Group, Key, Member, divide};
 pub use algorithm::{Algorithm, Ecn, Flow};
 pub use control::Control;
 pub use event::{Command, CommandSink, Event, RawReport};
-pub use fairwater_lang::{ConstantValue, MAX_RATE, Signal, SignalSet, nearest};
+pub use fairwater_lang::{ConstantValue, MAX_RATE, Signal, SignalSet, Signals, nearest};
 pub use fairwater_proto::{
     Abilities, Capabilities, Fallback, FlowId, FlowInfo, SignalQualities, SignalQuality,
 };

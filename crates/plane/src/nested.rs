@@ -11,7 +11,7 @@ use fairwater_lang::{SignalSet, VarId};
 use crate::control::PendingCommand;
 use crate::{
     Algorithm, AlgorithmError, Control, Flow, FlowInfo, LoadedProgram, ProgramId, Programs,
-    RawReport, Reason, Report, Signal,
+    RawReport, Reason, Report, Signal, Signals,
 };
 
 /// Reserved algorithm id; marks handles of nested algorithms.
@@ -128,7 +128,7 @@ impl NestedFlow {
     ///
     /// # Errors
     /// Why the program was stopped, or a mistake of the algorithm's: the flow is of no more use.
-    pub fn invoke(&mut self, signals: &[u64; Signal::ALL.len()]) -> Result<(), Reason> {
+    pub fn invoke(&mut self, signals: &Signals) -> Result<(), Reason> {
         let running = self.pending.running;
         let Some(loaded) = self.programs.get(running.index as usize) else {
             return Err(Reason::Nested("it has no program"));
@@ -144,7 +144,7 @@ impl NestedFlow {
         if !reported {
             return Ok(());
         }
-        let now_us = signals[Signal::Now as usize];
+        let now_us = signals[Signal::Now];
         let raw = RawReport {
             program: running,
             time_us: now_us,

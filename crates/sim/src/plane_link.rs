@@ -6,10 +6,10 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use fairwater_datapath::{
-    Backend, Controls, Datapath, FlowState, PeerId, Signal, StartError, UnknownFlow,
+    Backend, Controls, Datapath, FlowState, PeerId, Signals, StartError, UnknownFlow,
 };
 use fairwater_net::Time;
-use fairwater_plane::Plane;
+use fairwater_plane::{Plane, SignalQualities, SignalSet};
 use fairwater_proto::{Dialect, FlowId, FlowInfo, ToDatapath, Updates};
 use fairwater_service::{self, Service, ServiceNotice};
 
@@ -112,6 +112,7 @@ impl PlaneLink {
     pub(crate) fn add_host(&mut self, name: &str, silence: Duration) -> Option<Host> {
         let mut datapath = Datapath::new(fairwater_datapath::Config {
             name: name.to_owned(),
+            signals: SignalQualities::exact(SignalSet::ALL),
             instance: 1,
             // Compiling takes longer than many a simulation.
             backend: Backend::Interpreter,
@@ -157,7 +158,7 @@ impl PlaneLink {
         &mut self,
         host: Host,
         flow: FlowId,
-        signals: &[u64; Signal::ALL.len()],
+        signals: &Signals,
         now: Time,
     ) -> Result<Option<Controls>, UnknownFlow> {
         let controls = self.hosts[host as usize].datapath.invoke(flow, signals);

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use fairwater_exec::interp::{Input, Machine};
 use fairwater_exec::portable::{self, Append};
-use fairwater_lang::{Signal, compile};
+use fairwater_lang::{Signal, SignalSet, compile};
 use libccp::{DatapathBuilder, DatapathOps, Primitives};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -160,7 +160,7 @@ fn do_there_what_they_do_here() {
         (theirs.cwnd, theirs.rate) = (14_600, 0);
         for ack in &acks {
             let outcome = ours.invoke(&Input {
-                signals: ack.map(u64::from),
+                signals: SignalSet::CCP.iter().zip(ack.map(u64::from)).collect(),
                 cwnd,
                 rate,
                 stage: None,

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use fairwater_datapath::{Config as DatapathConfig, Connection, FlowState};
-use fairwater_lang::Signal;
+use fairwater_lang::{Signal, Signals};
 use fairwater_plane::{FlowInfo, Plane};
 use fairwater_proto::Dialect;
 use fairwater_service::{Config, Endpoints, Server, ServiceNotice};
@@ -153,12 +153,12 @@ fn what_does_not_fit_libccp_is_refused_there_and_runs_on_our_datapath_beside_it(
     while reports(&server, Dialect::Own) == 0 || theirs.cwnd == 14_600 {
         assert!(begin.elapsed() < TIMEOUT);
         now_us += 10_000;
-        let mut signals = [0; Signal::ALL.len()];
-        signals[Signal::Now as usize] = now_us;
-        signals[Signal::BytesAcked as usize] = 1460;
-        signals[Signal::PacketsAcked as usize] = 1;
-        signals[Signal::RttSampleUs as usize] = 10_000;
-        signals[Signal::LostPkts as usize] = u64::from(now_us % 1_000_000 == 0);
+        let mut signals = Signals::default();
+        signals[Signal::Now] = now_us;
+        signals[Signal::BytesAcked] = 1460;
+        signals[Signal::PacketsAcked] = 1;
+        signals[Signal::RttSampleUs] = 10_000;
+        signals[Signal::LostPkts] = u64::from(now_us % 1_000_000 == 0);
         ours.service(now_us);
         ours.invoke(flow, &signals).unwrap();
         ours.flush(now_us);

@@ -1,7 +1,7 @@
 //! The members' program: it adds up what the inner algorithm's program would have seen.
 
 use fairwater_plane::{
-    AlgorithmError, Control, Field, FlowInfo, Programs, Report, Signal, SignalSet, Var,
+    AlgorithmError, Control, Field, FlowInfo, Programs, Report, Signal, SignalSet, Signals, Var,
 };
 
 use super::{CongestionManagerConfig, Share};
@@ -10,7 +10,7 @@ use super::{CongestionManagerConfig, Share};
 /// invocations since the last report, the others as they are now.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sample {
-    pub(super) signals: [u64; Signal::ALL.len()],
+    pub(super) signals: Signals,
     /// Invocations since the last report.
     pub(super) acks: u64,
     /// What was in flight before the last of them, bytes: and so, nearly, what is again when the
@@ -25,7 +25,7 @@ pub(super) struct Sample {
 
 impl Sample {
     pub(super) fn of(&self, signal: Signal) -> u64 {
-        self.signals[signal as usize]
+        self.signals[signal]
     }
 }
 
@@ -74,8 +74,11 @@ impl Collector {
         if config.share == Share::Demand {
             signals.insert(Signal::BytesPending);
         }
-        // A report has its time.
-        let signals: Vec<Signal> = signals.iter().filter(|s| *s != Signal::Now).collect();
+        // A report has its time, and what a datapath undoes is a member's window, not the pool's.
+        let signals: Vec<Signal> = signals
+            .iter()
+            .filter(|s| !matches!(s, Signal::Now | Signal::Undo))
+            .collect();
         let constants = [("reports_per_rtt", config.reports.into())];
         let program = programs.add_with("member", &source(&signals), &constants)?;
         let field = |signal: &Signal| Ok((*signal, program.field(short(*signal))?));
@@ -97,11 +100,11 @@ impl Collector {
     }
 
     pub(super) fn read(&self, report: &Report) -> Sample {
-        let mut signals = [0; Signal::ALL.len()];
+        let mut signals = Signals::default();
         for (signal, field) in &self.fields {
-            signals[*signal as usize] = report[*field];
+            signals[*signal] = report[*field];
         }
-        signals[Signal::Now as usize] = report.time_us();
+        signals[Signal::Now] = report.time_us();
         Sample {
             signals,
             acks: report[self.acks],

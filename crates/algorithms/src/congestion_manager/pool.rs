@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use fairwater_plane::{Claim, FlowInfo, NestedFlow, Reason, Signal, divide};
+use fairwater_plane::{Claim, FlowInfo, NestedFlow, Reason, Signal, Signals, divide};
 
 use super::collect::Sample;
 use super::controls::Controls;
@@ -237,8 +237,8 @@ impl Pool {
                 before.saturating_sub(upto(left, step))
             };
             let in_flight = others.saturating_add(own);
-            let mut signals = [0; Signal::ALL.len()];
-            let mut set = |signal: Signal, value| signals[signal as usize] = value;
+            let mut signals = Signals::default();
+            let mut set = |signal: Signal, value| signals[signal] = value;
             for counted in [
                 Signal::BytesAcked,
                 Signal::BytesMisordered,
@@ -262,6 +262,7 @@ impl Pool {
                 sample.min_rtt_us
             };
             set(Signal::RttSampleUs, rtt_us);
+            set(Signal::AppLimited, sample.of(Signal::AppLimited));
             if last {
                 set(Signal::LostPkts, lost);
                 set(Signal::WasTimeout, u64::from(timeout));

@@ -3,9 +3,8 @@
 use fairwater_exec::interp;
 use fairwater_exec::invocation::{Registers, initial, reset_volatile};
 use fairwater_exec::native::Code;
-use fairwater_lang::{Program, Signal};
+use fairwater_lang::{Program, Signals, arbitrary};
 use fairwater_plane::Plane;
-use proptest::array::uniform15;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -30,15 +29,12 @@ fn programs(spec: &str) -> Vec<Program> {
 }
 
 /// Signals of one ACK: mostly of a likely size.
-fn signals() -> impl Strategy<Value = [u64; Signal::ALL.len()]> {
+fn signals() -> impl Strategy<Value = Signals> {
     let number = prop_oneof![
         8 => 0..100_000_u64,
         1 => (0..64_u32, any::<u64>()).prop_map(|(bits, n)| n >> bits),
     ];
-    uniform15(number).prop_map(|mut signals| {
-        signals[Signal::WasTimeout as usize] &= 1;
-        signals
-    })
+    arbitrary::signals(number)
 }
 
 #[test]

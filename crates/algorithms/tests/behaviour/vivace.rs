@@ -2,7 +2,7 @@
 
 use fairwater_algorithms::{Vivace, VivaceConfig};
 use fairwater_exec::interp::{Input, Machine, Stage};
-use fairwater_lang::{Scope, Signal};
+use fairwater_lang::{Scope, Signal, Signals};
 use fairwater_plane::{AlgorithmError, Plane, PlaneError};
 
 use crate::support::driver::Driver;
@@ -200,9 +200,9 @@ fn an_intervals_samples_are_of_what_was_sent_in_it() {
     for ack in 0..400_u64 {
         let now = 1_000_000 + 700 * ack;
         let rtt = 30_000 + 11 * ack + if ack % 3 == 0 { 25_000 } else { 0 };
-        let mut signals = [0; Signal::ALL.len()];
-        signals[Signal::Now as usize] = now;
-        signals[Signal::RttSampleUs as usize] = rtt;
+        let mut signals = Signals::default();
+        signals[Signal::Now] = now;
+        signals[Signal::RttSampleUs] = rtt;
         let outcome = machine.invoke(&Input {
             signals,
             cwnd: 10 * MSS,

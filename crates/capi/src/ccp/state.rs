@@ -7,7 +7,7 @@ use core::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Mutex, PoisonError};
 
 use fairwater_datapath::{Backend, Config, Controls, Datapath, PeerId, StartError};
-use fairwater_lang::Signal;
+use fairwater_lang::{Signal, Signals};
 use fairwater_proto::{Dialect, FlowId, FlowInfo};
 
 use super::layout::{ccp_datapath_info, ccp_primitives};
@@ -237,23 +237,23 @@ fn clamped(value: u64) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }
 
-/// The primitives by [`Signal`] index.
-fn signals(prims: &ccp_primitives, now_us: u64) -> [u64; Signal::ALL.len()] {
-    [
-        prims.bytes_acked.into(),
-        prims.bytes_misordered.into(),
-        prims.ecn_bytes.into(),
-        prims.ecn_packets.into(),
-        prims.lost_pkts_sample.into(),
-        now_us,
-        prims.packets_acked.into(),
-        prims.packets_misordered.into(),
-        prims.bytes_in_flight.into(),
-        prims.bytes_pending.into(),
-        prims.packets_in_flight.into(),
-        prims.rate_incoming,
-        prims.rate_outgoing,
-        rtt_sample(prims.rtt_sample_us),
-        prims.was_timeout.into(),
-    ]
+/// The signals that primitives are.
+fn signals(prims: &ccp_primitives, now_us: u64) -> Signals {
+    let mut signals = Signals::default();
+    signals[Signal::BytesAcked] = prims.bytes_acked.into();
+    signals[Signal::BytesMisordered] = prims.bytes_misordered.into();
+    signals[Signal::EcnBytes] = prims.ecn_bytes.into();
+    signals[Signal::EcnPackets] = prims.ecn_packets.into();
+    signals[Signal::LostPkts] = prims.lost_pkts_sample.into();
+    signals[Signal::Now] = now_us;
+    signals[Signal::PacketsAcked] = prims.packets_acked.into();
+    signals[Signal::PacketsMisordered] = prims.packets_misordered.into();
+    signals[Signal::BytesInFlight] = prims.bytes_in_flight.into();
+    signals[Signal::BytesPending] = prims.bytes_pending.into();
+    signals[Signal::PacketsInFlight] = prims.packets_in_flight.into();
+    signals[Signal::RateIncoming] = prims.rate_incoming;
+    signals[Signal::RateOutgoing] = prims.rate_outgoing;
+    signals[Signal::RttSampleUs] = rtt_sample(prims.rtt_sample_us);
+    signals[Signal::WasTimeout] = prims.was_timeout.into();
+    signals
 }

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use fairwater_datapath::{Config, Connection};
-use fairwater_lang::Signal as Measured;
+use fairwater_lang::{Signal as Measured, Signals};
 use fairwater_proto::FlowInfo;
 use rustix::process::Signal;
 
@@ -61,8 +61,8 @@ fn a_datapath_is_governed_and_ctrl_c_removes_the_sockets() {
     while cwnd != 20_000 {
         assert!(start.elapsed() < Duration::from_secs(30), "cwnd is {cwnd}");
         let now_us = u64::try_from(start.elapsed().as_micros()).unwrap();
-        let mut signals = [0; Measured::ALL.len()];
-        signals[Measured::Now as usize] = now_us;
+        let mut signals = Signals::default();
+        signals[Measured::Now] = now_us;
         connection.service(now_us);
         if let Some(controls) = connection.invoke(flow, &signals).unwrap() {
             cwnd = controls.cwnd;

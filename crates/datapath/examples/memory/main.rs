@@ -11,7 +11,7 @@ mod counting;
 
 use std::error::Error;
 
-use fairwater_datapath::{Config, Datapath, Signal};
+use fairwater_datapath::{Config, Datapath, Signal, Signals};
 use fairwater_lang::{binary, compile};
 use fairwater_proto::{Dialect, FlowInfo, ToDatapath, Updates, Welcome};
 
@@ -56,9 +56,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     while datapath.poll_transmit(1 << 14).is_some() {}
     let flows: Vec<_> = datapath.flows().collect();
-    let mut signals = [0; Signal::ALL.len()];
-    signals[Signal::BytesAcked as usize] = 2896;
-    signals[Signal::RttSampleUs as usize] = 20_000;
+    let mut signals = Signals::default();
+    signals[Signal::BytesAcked] = 2896;
+    signals[Signal::RttSampleUs] = 20_000;
     for flow in flows {
         packet.clear();
         let switch = ToDatapath::Command {

@@ -1,6 +1,6 @@
 //! Reno (RFC 5681), from the signals that programs see.
 
-use fairwater_lang::{Signal, SignalSet};
+use fairwater_lang::{Signal, SignalSet, Signals};
 
 /// Reno's state besides cwnd. The rate is left at none: ACKs clock what is sent.
 ///
@@ -127,14 +127,14 @@ pub struct Path<'a> {
     /// The signals that the datapath has.
     pub available: SignalSet,
     /// The signals, by index.
-    pub signals: &'a [u64; Signal::ALL.len()],
+    pub signals: &'a Signals,
 }
 
 impl Path<'_> {
     /// 0 for a signal that the datapath lacks.
     fn signal(&self, signal: Signal) -> u64 {
         if self.available.contains(signal) {
-            self.signals[signal as usize]
+            self.signals[signal]
         } else {
             0
         }

@@ -1,13 +1,13 @@
 //! Reno: RFC 5681 by its rules, on whatever ACKs come.
 
-use fairwater_datapath::Signal;
 use fairwater_datapath::fallback::{Path, Reno};
+use fairwater_datapath::{Signal, Signals};
 use fairwater_lang::SignalSet;
 use proptest::prelude::*;
 
 const MSS: u64 = 1000;
 
-fn path(signals: &[u64; 15]) -> Path<'_> {
+fn path(signals: &Signals) -> Path<'_> {
     Path {
         mss: MSS,
         available: SignalSet::ALL,
@@ -16,12 +16,12 @@ fn path(signals: &[u64; 15]) -> Path<'_> {
 }
 
 /// The signals of one invocation, by those that Reno reads.
-fn signals(acked: u64, lost: u64, in_flight: u64, timeout: bool) -> [u64; 15] {
-    let mut signals = [0; 15];
-    signals[Signal::BytesAcked as usize] = acked;
-    signals[Signal::LostPkts as usize] = lost;
-    signals[Signal::BytesInFlight as usize] = in_flight;
-    signals[Signal::WasTimeout as usize] = u64::from(timeout);
+fn signals(acked: u64, lost: u64, in_flight: u64, timeout: bool) -> Signals {
+    let mut signals = Signals::default();
+    signals[Signal::BytesAcked] = acked;
+    signals[Signal::LostPkts] = lost;
+    signals[Signal::BytesInFlight] = in_flight;
+    signals[Signal::WasTimeout] = u64::from(timeout);
     signals
 }
 
@@ -74,7 +74,7 @@ fn a_timeout_restarts_from_one_segment_up_to_half_of_what_was_in_flight() {
 #[test]
 fn a_congestion_mark_counts_as_a_loss() {
     let mut marked = signals(MSS, 0, 19 * MSS, false);
-    marked[Signal::EcnPackets as usize] = 1;
+    marked[Signal::EcnPackets] = 1;
     let cwnd = Reno::new().on_signals(20 * MSS, &path(&marked));
     assert_eq!(cwnd, 19 * MSS / 2);
 }

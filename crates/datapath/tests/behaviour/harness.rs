@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use fairwater_datapath::{Backend, Config, Controls, Datapath, PeerId};
-use fairwater_lang::{Signal, binary, compile};
+use fairwater_lang::{Signal, Signals, binary, compile};
 use fairwater_proto::{Dialect, FlowId, FlowInfo, ToDatapath, ToPlane, Update, Welcome};
 
 pub(crate) const MSS: u64 = 1000;
@@ -39,12 +39,12 @@ pub(crate) fn info(n: u16) -> FlowInfo {
 }
 
 /// The signals of an ACK of `acked` bytes.
-pub(crate) fn ack(now_us: u64, acked: u64) -> [u64; 15] {
-    let mut signals = [0; 15];
-    signals[Signal::Now as usize] = now_us;
-    signals[Signal::BytesAcked as usize] = acked;
-    signals[Signal::PacketsAcked as usize] = acked.div_ceil(MSS);
-    signals[Signal::RttSampleUs as usize] = 20_000;
+pub(crate) fn ack(now_us: u64, acked: u64) -> Signals {
+    let mut signals = Signals::default();
+    signals[Signal::Now] = now_us;
+    signals[Signal::BytesAcked] = acked;
+    signals[Signal::PacketsAcked] = acked.div_ceil(MSS);
+    signals[Signal::RttSampleUs] = 20_000;
     signals
 }
 

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use fairwater_lang::{Binary, Comparison, Expr, Place, Type, VarId};
+use fairwater_lang::{Binary, Comparison, Expr, Place, SignalSet, Type, VarId};
 
 use super::Inexpressible;
 use super::facts::{above_one_bound, is_at_least, is_positive, negated, scratch};
@@ -109,6 +109,9 @@ impl Code {
         match expr {
             Expr::Const(value, _) => self.constant(*value),
             Expr::Place(place) => Ok(self.place(*place)),
+            Expr::Signal(signal) if !SignalSet::CCP.contains(*signal) => {
+                Err(Inexpressible::Signal(*signal))
+            }
             Expr::Signal(signal) => Ok(Register::Primitive(*signal as u32)),
             Expr::Binary(op, left, right) => self.binary(*op, left, right, target),
             Expr::Scale { value, num: 1, den } => {

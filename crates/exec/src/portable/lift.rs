@@ -14,7 +14,7 @@ use core::ops::Range;
 
 use fairwater_lang::bounds::{MAX_DEPTH, MAX_VARIABLES};
 use fairwater_lang::{
-    Binary, Comparison, Expr, Invalid, Place, Scope, Signal, Stmt, Type, VarId, Variable,
+    Binary, Comparison, Expr, Invalid, Place, Scope, SignalSet, Stmt, Type, VarId, Variable,
 };
 
 use super::value::Value;
@@ -294,8 +294,8 @@ impl<'i> Lift<'i> {
             Register::Immediate(INFINITY) => Ok(Value::number(u64::MAX)),
             Register::Immediate(value) => Ok(Value::number(value.into())),
             Register::Primitive(index) => {
-                let signal = Signal::ALL.get(index as usize);
-                let signal = *signal.ok_or(InstructionError::Register(index))?;
+                let signal = SignalSet::CCP.iter().nth(index as usize);
+                let signal = signal.ok_or(InstructionError::Register(index))?;
                 Ok(Value::signal(signal))
             }
             Register::Tmp(index) => {

@@ -4,7 +4,7 @@ use super::Agree;
 use super::edges::{EDGES, program};
 use fairwater_exec::interp::{Input, Stage};
 use fairwater_lang::bounds::{MAX_DEPTH, MAX_NODES, MAX_VARIABLES};
-use fairwater_lang::{Signal, VarId};
+use fairwater_lang::{Signal, Type, VarId};
 
 /// Agrees on the program, which takes nearly all that a bound allows, with every control
 /// variable updated now and then.
@@ -23,11 +23,17 @@ fn agree_at_bound(agree: Agree, source: &str) {
     };
     let stream: Vec<_> = (0..200_u64)
         .map(|i| Input {
-            signals: std::array::from_fn(|signal| match i % 3 {
-                _ if signal == Signal::WasTimeout as usize => i % 2,
-                0 => EDGES[(signal + i as usize) % EDGES.len()],
-                _ => 1000 * i + signal as u64,
-            }),
+            signals: Signal::ALL
+                .into_iter()
+                .map(|signal| {
+                    let value = match i % 3 {
+                        _ if signal.ty() == Type::Bool => i % 2,
+                        0 => EDGES[(signal as usize + i as usize) % EDGES.len()],
+                        _ => 1000 * i + signal as u64,
+                    };
+                    (signal, value)
+                })
+                .collect(),
             cwnd: 14480,
             rate: 1_000_000,
             stage: match i % 50 {

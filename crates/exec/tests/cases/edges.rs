@@ -2,7 +2,7 @@
 
 use super::Agree;
 use fairwater_exec::interp::{Input, Stage};
-use fairwater_lang::{Program, Scope, Signal, compile};
+use fairwater_lang::{Program, Scope, Signal, Signals, compile};
 
 pub(crate) const EDGES: [u64; 16] = [
     0,
@@ -29,12 +29,8 @@ pub(crate) fn program(source: &str) -> Program {
         .program
 }
 
-fn signals(pairs: &[(Signal, u64)]) -> [u64; Signal::ALL.len()] {
-    let mut signals = [0; Signal::ALL.len()];
-    for &(signal, value) in pairs {
-        signals[signal as usize] = value;
-    }
-    signals
+fn signals(pairs: &[(Signal, u64)]) -> Signals {
+    pairs.iter().copied().collect()
 }
 
 /// Agrees on a program that reads its operands from two signals, for every pair of edge values.

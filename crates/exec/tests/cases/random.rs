@@ -3,7 +3,7 @@
 use super::Agree;
 use super::edges::EDGES;
 use fairwater_exec::interp::{Input, Stage};
-use fairwater_lang::{Program, Signal, VarId, compile};
+use fairwater_lang::{Program, Signal, Signals, VarId, arbitrary, compile};
 use proptest::collection::vec;
 use proptest::option::of;
 use proptest::prelude::*;
@@ -21,7 +21,7 @@ struct StagePlan {
 
 #[derive(Clone)]
 struct Step {
-    signals: [u64; Signal::ALL.len()],
+    signals: Signals,
     cwnd: u64,
     rate: u64,
     stage: Option<StagePlan>,
@@ -82,10 +82,7 @@ fn stage(programs: usize) -> impl Strategy<Value = StagePlan> {
 }
 
 fn step(programs: usize) -> impl Strategy<Value = Step> {
-    let signals = proptest::array::uniform15(number()).prop_map(|mut signals| {
-        signals[Signal::WasTimeout as usize] &= 1;
-        signals
-    });
+    let signals = arbitrary::signals(number());
     let stage = proptest::option::weighted(0.2, stage(programs));
     (signals, cwnd(), rate(), stage).prop_map(|(signals, cwnd, rate, stage)| Step {
         signals,
@@ -99,7 +96,7 @@ fn step(programs: usize) -> impl Strategy<Value = Step> {
 fn with_time(mut steps: Vec<Step>) -> Vec<Step> {
     let mut now = 0_u64;
     for step in &mut steps {
-        let signal = &mut step.signals[Signal::Now as usize];
+        let signal = &mut step.signals[Signal::Now];
         now = if *signal < 3000 {
             now.wrapping_add(*signal)
         } else {
@@ -157,7 +154,7 @@ fn config() -> ProptestConfig {
 }
 
 pub(crate) fn random_programs_agree(agree: Agree) {
-    let source = fairwater_lang::arbitrary::source().prop_map(Source);
+    let source = arbitrary::source().prop_map(Source);
     let stream = vec(step(2), 1..60).prop_map(with_time);
     proptest!(config(), |(sources in vec(source, 2), steps in stream)| {
         agree_on(agree, &sources, &steps)?;

@@ -30,7 +30,7 @@ pub(crate) fn agree(programs: &[&Program], stream: &[Input<'_, '_>]) -> Result<(
         let outcome = machine.invoke(&input);
         let report = outcome.report.map(|fields| {
             reports += 1;
-            let now = input.signals[Signal::Now as usize];
+            let now = input.signals[Signal::Now];
             (now, outcome.cwnd, outcome.rate, reports, fields)
         });
         let expected = InvocationOutcome {

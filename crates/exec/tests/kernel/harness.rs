@@ -8,11 +8,11 @@ use fairwater_exec::interp::Input;
 use fairwater_lang::{Program, VarId};
 
 /// Where the host notes what it was told to do, in the frame's bytes for the datapath.
-const NOTED_CWND: i16 = 256;
-const NOTED_RATE: i16 = 264;
-const NOTED_LEN: i16 = 272;
-const NOTED_FAULT: i16 = 280;
-const NOTED_LEAVE: i16 = 288;
+const NOTED_CWND: i16 = frame::DATAPATH;
+const NOTED_RATE: i16 = NOTED_CWND + 8;
+const NOTED_LEN: i16 = NOTED_RATE + 8;
+const NOTED_FAULT: i16 = NOTED_LEN + 8;
+const NOTED_LEAVE: i16 = NOTED_FAULT + 8;
 /// Nothing was noted.
 const NOTHING: u64 = 0x5eed_5eed_5eed_5eed;
 
@@ -162,8 +162,9 @@ impl<'p> Flow<'p> {
 
     /// Does what the plane and the datapath do around one invocation, and invokes.
     pub(crate) fn invoke(&mut self, input: &Input<'_, 'p>) -> Result<InvocationOutcome, String> {
-        for (i, &signal) in input.signals.iter().enumerate() {
-            self.frame.write(frame::SIGNALS as usize + 8 * i, signal);
+        for (signal, value) in input.signals.iter() {
+            let at = frame::SIGNALS as usize + 8 * signal as usize;
+            self.frame.write(at, value);
         }
         self.frame.write(frame::CWND as usize, input.cwnd);
         self.frame.write(frame::RATE as usize, input.rate);

@@ -59,7 +59,7 @@ impl<'p> Flow<'p> {
                     .programs
                     .iter()
                     .position(|(p, _)| std::ptr::eq(*p, program));
-                self.start(at.unwrap_or_default(), input.signals[Signal::Now as usize]);
+                self.start(at.unwrap_or_default(), input.signals[Signal::Now]);
             }
             for &(VarId(at), value) in &stage.updates {
                 if let Some(value) = staged_value(self.programs[self.running].0, VarId(at), value) {
@@ -114,7 +114,7 @@ pub(crate) fn agree(programs: &[&Program], stream: &[Input<'_, '_>]) -> Result<(
             ));
         }
         if was_stopped {
-            let now_us = input.signals[Signal::Now as usize];
+            let now_us = input.signals[Signal::Now];
             machine = Machine::new(machine.program(), now_us);
             flow.start(flow.running, now_us);
         }

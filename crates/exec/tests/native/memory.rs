@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use fairwater_exec::invocation::{Registers, initial};
 use fairwater_exec::native::Code;
-use fairwater_lang::{Program, Signal, compile};
+use fairwater_lang::{Program, Signals, compile};
 
 fn grow(by: u64) -> Program {
     let source = format!("(def (x 0)) (when true (:= x (+ x {by})) (:= Cwnd (+ Cwnd x)))");
@@ -16,7 +16,7 @@ fn grow(by: u64) -> Program {
 fn run(program: &Program, code: &Code) -> u64 {
     let mut registers = Registers::default();
     let mut variables = initial(program);
-    code.run(&mut registers, &mut variables, &[0; Signal::ALL.len()]);
+    code.run(&mut registers, &mut variables, &Signals::default());
     registers.cwnd
 }
 
@@ -88,5 +88,5 @@ fn code_runs_in_many_threads_at_once() {
 #[should_panic(expected = "out of range")]
 fn too_few_variables_are_not_run_on() {
     let code = Code::compile(&grow(1)).unwrap();
-    code.run(&mut Registers::default(), &mut [], &[0; Signal::ALL.len()]);
+    code.run(&mut Registers::default(), &mut [], &Signals::default());
 }

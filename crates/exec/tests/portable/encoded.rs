@@ -1,7 +1,11 @@
 //! What is encoded means what it meant, and what does not fit is named.
 
 use fairwater_exec::portable::{self, Append, Encoded, Inexpressible};
-use fairwater_lang::{Binary, Comparison, Event, Expr, Program, Scope, Stmt, Type, VarId, compile};
+use fairwater_lang::arbitrary::source_reading;
+use fairwater_lang::{
+    Binary, Comparison, Event, Expr, Program, Scope, Signal, SignalSet, Signals, Stmt, Type, VarId,
+    compile,
+};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -149,7 +153,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn random_programs_mean_the_same(source in fairwater_lang::arbitrary::source(), acks in acks()) {
+    fn random_programs_mean_the_same(source in source_reading(SignalSet::CCP), acks in acks()) {
         let program = small(program(&source));
         if let Some(encoded) = encoded(&program, Append::Nothing) {
             let (decoded, pairs) = pairs(&program, &encoded);
@@ -158,7 +162,7 @@ proptest! {
     }
 
     #[test]
-    fn the_flow_is_appended_as_it_is(source in fairwater_lang::arbitrary::source(), acks in acks()) {
+    fn the_flow_is_appended_as_it_is(source in source_reading(SignalSet::CCP), acks in acks()) {
         let program = small(program(&source));
         let encoded = encoded(&program, Append::Flow);
         if let Some(encoded) = encoded.filter(|encoded| encoded.appended) {
@@ -178,13 +182,26 @@ proptest! {
 #[test]
 fn most_random_programs_fit() {
     let mut runner = TestRunner::deterministic();
-    let strategy = fairwater_lang::arbitrary::source();
+    let strategy = source_reading(SignalSet::CCP);
     let fit = (0..200).filter(|_| {
         let source = strategy.new_tree(&mut runner).unwrap().current();
         encoded(&small(program(&source)), Append::Flow).is_some()
     });
     let fit = fit.count();
     assert!(fit > 100, "{fit} of 200");
+}
+
+#[test]
+fn signals_that_libccp_lacks_are_named() {
+    for (name, signal) in [
+        ("Flow.app_limited", Signal::AppLimited),
+        ("Ack.undo", Signal::Undo),
+    ] {
+        let program = program(&format!("(when {name} (report))"));
+        let refused = portable::encode(&program, Append::Nothing).unwrap_err();
+        assert_eq!(refused, Inexpressible::Signal(signal));
+        assert!(refused.to_string().contains(name), "{refused}");
+    }
 }
 
 #[test]
@@ -315,5 +332,5 @@ fn a_branch_is_decided_before_it_writes() {
         &program,
         &portable::encode(&program, Append::Nothing).unwrap(),
     );
-    agree(&program, &decoded, &pairs, &[[0; 15]; 30]);
+    agree(&program, &decoded, &pairs, &[Signals::default(); 30]);
 }

@@ -1,7 +1,7 @@
 //! What no compiler wrote.
 
 use fairwater_exec::portable::{self, Error, InstructionError};
-use fairwater_lang::{Signal, VarId, bounds};
+use fairwater_lang::{Signal, Signals, VarId, bounds};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -31,8 +31,8 @@ fn error(instruction: Instruction) -> InstructionError {
 /// What one ACK of 5 bytes does to `Cwnd`.
 fn cwnd_after(definitions: &[Instruction], instructions: &[Instruction]) -> u64 {
     let decoded = portable::decode(&always(definitions, instructions)).unwrap();
-    let mut signals = [0; Signal::ALL.len()];
-    signals[Signal::BytesAcked as usize] = 5;
+    let mut signals = Signals::default();
+    signals[Signal::BytesAcked] = 5;
     Flow::new(&decoded.program).ack(&signals).cwnd
 }
 
@@ -66,7 +66,7 @@ fn counts_and_lengths() {
 #[test]
 fn nothing_does_nothing() {
     let decoded = portable::decode(&[0; 8]).unwrap();
-    let outcome = Flow::new(&decoded.program).ack(&[0; Signal::ALL.len()]);
+    let outcome = Flow::new(&decoded.program).ack(&Signals::default());
     assert_eq!((outcome.cwnd, outcome.report), (14480, None));
 }
 
@@ -317,8 +317,8 @@ fn conditions_may_write() {
             instructions.extend(event.concat());
         }
         let decoded = portable::decode(&body(&spans, &instructions)).unwrap();
-        let mut signals = [0; Signal::ALL.len()];
-        signals[Signal::BytesAcked as usize] = acked;
+        let mut signals = Signals::default();
+        signals[Signal::BytesAcked] = acked;
         Flow::new(&decoded.program).ack(&signals).cwnd
     };
     assert_eq!(run(0), 14480 * 2 + 1);
@@ -374,7 +374,7 @@ proptest! {
         for spans in [&spans[..], &[[2, 1, 3 + at, rest - at]], &[[2, at + 1, 3 + at, rest - at]]] {
             if let Ok(decoded) = portable::decode(&body(spans, &all)) {
                 prop_assert_eq!(decoded.program.verify(), Ok(()));
-                Flow::new(&decoded.program).ack(&[3; Signal::ALL.len()]);
+                Flow::new(&decoded.program).ack(&Signals::from_array([3; Signal::COUNT]));
             }
         }
     }
@@ -388,7 +388,7 @@ proptest! {
         for bytes in [bytes, &whole] {
             if let Ok(decoded) = portable::decode(bytes) {
                 prop_assert_eq!(decoded.program.verify(), Ok(()));
-                Flow::new(&decoded.program).ack(&[3; Signal::ALL.len()]);
+                Flow::new(&decoded.program).ack(&Signals::from_array([3; Signal::COUNT]));
             }
         }
     }

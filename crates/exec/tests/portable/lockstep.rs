@@ -1,14 +1,12 @@
 //! Runs two programs side by side.
 
 use fairwater_exec::interp::{Input, Machine, Outcome};
-use fairwater_lang::{Program, Signal, VarId};
+use fairwater_lang::{Program, Signal, Signals, VarId};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
 /// What a datapath measures at one ACK; time passes by the value of `Ack.now`.
-pub(crate) type Signals = [u64; Signal::ALL.len()];
-
 /// A flow under one program.
 pub(crate) struct Flow<'p> {
     machine: Machine<'p>,
@@ -29,8 +27,8 @@ impl<'p> Flow<'p> {
 
     pub(crate) fn ack(&mut self, signals: &Signals) -> Outcome {
         let mut signals = *signals;
-        self.now_us += signals[Signal::Now as usize];
-        signals[Signal::Now as usize] = self.now_us;
+        self.now_us += signals[Signal::Now];
+        signals[Signal::Now] = self.now_us;
         let outcome = self.machine.invoke(&Input {
             signals,
             cwnd: self.cwnd,
@@ -61,17 +59,12 @@ pub(crate) fn acks() -> impl Strategy<Value = Vec<Signals>> {
         1 => select(vec![1 << 31, (1 << 32) - 2]),
     ];
     let rtt = prop_oneof![1 => Just(u64::MAX), 4 => 1..100_000_u64];
-    let ack = (
-        vec(value, Signal::ALL.len()),
-        rtt,
-        any::<bool>(),
-        0..30_000_u64,
-    );
+    let ack = (vec(value, Signal::COUNT), rtt, any::<bool>(), 0..30_000_u64);
     let ack = ack.prop_map(|(values, rtt, timeout, passed)| {
-        let mut signals: Signals = values.try_into().unwrap();
-        signals[Signal::RttSampleUs as usize] = rtt;
-        signals[Signal::WasTimeout as usize] = timeout.into();
-        signals[Signal::Now as usize] = passed;
+        let mut signals: Signals = Signal::ALL.into_iter().zip(values).collect();
+        signals[Signal::RttSampleUs] = rtt;
+        signals[Signal::WasTimeout] = timeout.into();
+        signals[Signal::Now] = passed;
         signals
     });
     vec(ack, 1..40)

@@ -72,7 +72,7 @@ pub const MAX_PROGRAMS: u32 = 10;
 /// What a libccp can do, which has no message to say it: its programs set window and rate, and it
 /// knows of nothing else. The plane gives it a program for a fallback.
 pub const CAPABILITIES: Capabilities = Capabilities {
-    signals: SignalQualities::exact(SignalSet::ALL),
+    signals: SignalQualities::exact(SignalSet::CCP),
     abilities: Abilities {
         window: true,
         rate: true,

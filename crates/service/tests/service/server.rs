@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use fairwater_datapath::{Config as DatapathConfig, Connection, Controls};
-use fairwater_plane::{FlowId, FlowInfo, Plane, Signal};
+use fairwater_plane::{FlowId, FlowInfo, Plane, Signal, Signals};
 use fairwater_proto::Dialect;
 use fairwater_proto::link::{Link, datagram, ring};
 use fairwater_service::{Config, Endpoints, Server};
@@ -70,9 +70,9 @@ impl Sender {
     /// The flow's congestion control, once.
     pub(crate) fn step(&mut self, now_us: u64) {
         self.connection.service(now_us);
-        let mut signals = [0; Signal::ALL.len()];
-        signals[Signal::Now as usize] = now_us;
-        signals[Signal::BytesAcked as usize] = self.acked;
+        let mut signals = Signals::default();
+        signals[Signal::Now] = now_us;
+        signals[Signal::BytesAcked] = self.acked;
         if let Some(controls) = self.connection.invoke(self.flow, &signals).unwrap() {
             self.controls = Some(controls);
         }

@@ -1,6 +1,6 @@
 //! What a controller is told at an event, and what it answers.
 
-use fairwater_lang::Signal;
+use fairwater_lang::{Signal, Signals};
 
 /// Why a controller is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub enum State {
 pub struct Invocation {
     /// The signals of programs by [`Signal`]'s index, with the meaning that the Linux datapath
     /// gives them.
-    pub signals: [u64; Signal::ALL.len()],
+    pub signals: Signals,
     /// When, ns.
     pub now_ns: u64,
     /// Why.
@@ -89,8 +89,8 @@ impl Invocation {
 
     /// One signal.
     #[must_use]
-    pub const fn signal(&self, signal: Signal) -> u64 {
-        self.signals[signal as usize]
+    pub fn signal(&self, signal: Signal) -> u64 {
+        self.signals[signal]
     }
 }
 

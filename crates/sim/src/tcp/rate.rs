@@ -39,6 +39,12 @@ pub(super) struct Newest {
 }
 
 impl Newest {
+    /// Whether the segment was sent while the application limited the connection (§3.4); `None`
+    /// when the ACK delivers nothing.
+    pub(super) fn app_limited(&self) -> Option<bool> {
+        self.stamp.map(|stamp| stamp.app_limited)
+    }
+
     /// §3.3, UpdateRateSample.
     pub(super) fn consider(&mut self, order: u64, sent_at: u64, stamp: Stamp) {
         if self.stamp.is_none() || order > self.order {

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use fairwater_lang::Signal;
 use fairwater_net::Time;
-use fairwater_sim::tcp::{Cause, State};
+use fairwater_sim::tcp::{Cause, Invocation, State};
 use fairwater_sim::{Ecn, Native, TcpConfig};
 
 use crate::script::{Says, Script, config};
@@ -319,7 +320,7 @@ fn a_lost_flight_is_repaired_by_slow_start() {
     assert!(
         timeouts
             .iter()
-            .all(|i| i.state == State::Loss && i.signals[14] == 1)
+            .all(|i| i.state == State::Loss && i.signals[Signal::WasTimeout] == 1)
     );
     assert_eq!(wire.sender.in_flight(), wire.sender.recount_in_flight());
     assert!(wire.receiver.delivered() > 1_000_000);
@@ -352,11 +353,15 @@ fn a_spurious_timeout_is_taken_back() {
         let at = wire.invocations.iter().position(|i| i.undone).unwrap();
         let undone = &wire.invocations[at];
         assert!(undone.cwnd >= undone.reduced_from, "{undone:?}");
+        // The program is told in that invocation, and in no other.
+        let told = |i: &Invocation| i.signal(Signal::Undo) == 1;
+        assert_eq!(wire.invocations.iter().position(told), Some(at));
+        assert_eq!(wire.invocations.iter().filter(|i| told(i)).count(), 1);
     }
 }
 
 /// Reordering within a quarter of the least RTT costs one mistake at most, which a D-SACK takes
-/// back (RFC 8985 §6.2, step 4; RFC 3708).
+/// back (RFC 8985 §6.2, step 4; RFC 3708). The signals say so as often as it happens.
 #[test]
 fn reordering_is_learnt() {
     let mut wire = Wire::new(&TcpConfig::default(), Native::Constant(100 * 1448));
@@ -374,6 +379,9 @@ fn reordering_is_learnt() {
     wire.run_to_completion(Time::from_millis(60_000));
     let counters = wire.sender.counters();
     assert!(counters.retransmissions <= 2, "{counters:?}");
+    assert_eq!(counters.undos, 1, "{counters:?}");
+    let told = wire.invocations.iter().map(|i| i.signal(Signal::Undo));
+    assert_eq!(told.sum::<u64>(), counters.undos);
     assert_eq!(counters.timeouts, 0);
     assert_eq!(wire.sender.state(), State::Open);
 }
@@ -406,7 +414,7 @@ fn an_echo_reduces_once_in_a_round_trip() {
         script.sender.on_segment(script.now, &segment);
         let invocation = script.answer().unwrap();
         assert_eq!(invocation.state, State::Cwr);
-        assert_eq!(invocation.signals[3], 1);
+        assert_eq!(invocation.signals[Signal::EcnPackets], 1);
         reductions = invocation.reductions;
         cwr += script.segments().iter().filter(|s| s.cwr).count();
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fairwater_lang::Signal;
 use fairwater_net::Time;
-use fairwater_sim::tcp::{Controls, Sender, State};
+use fairwater_sim::tcp::{Controls, Invocation, Sender, State};
 use fairwater_sim::{Native, TcpConfig};
 
 use crate::script::{MSS, Says, Script, config};
@@ -208,6 +208,31 @@ fn cwnd_does_not_grow_unused() {
         assert_eq!(wire.sender.controls().cwnd, 10 * 1448, "{native:?}");
         assert!(wire.sender.is_app_limited());
     }
+}
+
+/// draft-cheng-iccrg-delivery-rate-estimation §3.4: what is sent while there is nothing more to send
+/// makes samples that are limited by the application, until all of it is delivered.
+#[test]
+fn app_limited_is_true_of_what_was_sent_with_little_to_send() {
+    let mut wire = Wire::new(&TcpConfig::default(), Native::Constant(20 * 1448));
+    wire.serialisation = Duration::from_micros(500);
+    for n in 0..20 {
+        wire.sender.write(3 * 1448);
+        wire.run_until(Time::from_millis(50 * (n + 1)));
+    }
+    let little = wire.invocations.len();
+    assert!(little > 20);
+    let bulk_from = wire.now;
+    wire.sender.write(1 << 40);
+    wire.run_until(Time::from_millis(2_000));
+    let app_limited = |i: &Invocation| i.signal(Signal::AppLimited) == 1;
+    // What was sent before the first wait for more was not limited.
+    assert!(wire.invocations[3..little].iter().all(app_limited));
+    let full = wire.invocations[little..]
+        .iter()
+        .filter(|i| i.now_ns > (bulk_from + Duration::from_millis(50)).as_nanos());
+    assert!(full.clone().count() > 100);
+    assert!(!full.clone().any(app_limited));
 }
 
 /// Nagle's rule as Minshall has it: small writes do not make a small segment each.

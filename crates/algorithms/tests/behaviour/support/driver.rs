@@ -2,7 +2,7 @@
 //! interpreter, as a datapath would.
 
 use fairwater_exec::interp::{Input, Machine, Stage};
-use fairwater_lang::{Program, Signal, VarId};
+use fairwater_lang::{Program, Signal, Signals, VarId};
 use fairwater_plane::{Command, CommandSink, Event, FlowId, FlowInfo, Plane, ProgramId, RawReport};
 
 use super::path::{Ack, Controller, INITIAL_WINDOW, MSS};
@@ -89,7 +89,7 @@ impl Controller for Driver {
         if (self.cwnd / MSS).max(1) != cwnd_packets {
             self.cwnd = cwnd_packets * MSS;
         }
-        let mut signals = [0; Signal::ALL.len()];
+        let mut signals = Signals::default();
         for (signal, value) in [
             (Signal::BytesAcked, ack.acked),
             (Signal::PacketsAcked, ack.acked_packets),
@@ -107,7 +107,7 @@ impl Controller for Driver {
             (Signal::RateOutgoing, ack.rate_outgoing),
             (Signal::WasTimeout, u64::from(ack.timeout)),
         ] {
-            signals[signal as usize] = value;
+            signals[signal] = value;
         }
         let stage = self.staged.0.take().map(|c| {
             self.running = c.switch.map_or(self.running, ProgramId::index);

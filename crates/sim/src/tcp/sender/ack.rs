@@ -174,8 +174,11 @@ impl Sender {
         delivery
     }
 
-    /// Sets the rate signals from the delivery-rate sample that an ACK completes.
+    /// Sets the rate signals and `Flow.app_limited` from the delivery-rate sample that an ACK completes.
     fn sample_rates(&mut self, now: u64, newest: &Newest, has_delivered: bool) {
+        if let Some(app_limited) = newest.app_limited() {
+            self.signals[Signal::AppLimited] = app_limited.into();
+        }
         let min_rtt = self.rtt.min();
         let Some(sample) = self.rate.on_ack(now, newest, has_delivered, min_rtt) else {
             return;
@@ -183,7 +186,7 @@ impl Sender {
         let bytes = sample.delivered * self.mss;
         let mut set = |signal: Signal, ns: u64| {
             if let Some(rate) = bytes.saturating_mul(1_000_000_000).checked_div(ns) {
-                self.signals[signal as usize] = rate;
+                self.signals[signal] = rate;
             }
         };
         set(Signal::RateIncoming, sample.ack_ns);
@@ -204,7 +207,7 @@ impl Sender {
         let rtt = now.saturating_sub(segment.timestamp.as_nanos());
         self.rtt.observe(rtt);
         self.rtt.sample(rtt, 0, 0);
-        self.signals[Signal::RttSampleUs as usize] = rtt / 1_000;
+        self.signals[Signal::RttSampleUs] = rtt / 1_000;
         if self.handshake.sent > 2 {
             self.cwnd = self.mss;
         }

@@ -7,7 +7,7 @@ mod transmit;
 
 use std::time::Duration;
 
-use fairwater_lang::Signal;
+use fairwater_lang::{Signal, Signals};
 use fairwater_net::Time;
 
 use super::pacing::Pacer;
@@ -81,7 +81,7 @@ pub struct Sender {
     ce_seen: u64,
     marked: u64,
 
-    signals: [u64; Signal::ALL.len()],
+    signals: Signals,
     reported: ReportedCounts,
     event: Option<Event>,
     counters: Counters,
@@ -111,6 +111,7 @@ struct ReportedCounts {
     losses: u64,
     marked: u64,
     sacked: u64,
+    undos: u64,
 }
 
 /// What the next invocation is made from.
@@ -130,8 +131,6 @@ impl Sender {
     pub fn new(config: &TcpConfig, now: Time) -> Self {
         let mss = u64::from(config.mss.max(1));
         let initial_window = u64::from(config.initial_window.max(1));
-        let mut signals = [0; Signal::ALL.len()];
-        signals[Signal::RttSampleUs as usize] = u64::MAX;
         Self {
             mss,
             initial_window,
@@ -165,7 +164,7 @@ impl Sender {
             tell_reduced: false,
             ce_seen: 0,
             marked: 0,
-            signals,
+            signals: Signals::default(),
             reported: ReportedCounts::default(),
             event: None,
             counters: Counters::default(),
@@ -242,7 +241,7 @@ impl Sender {
         let lost = self.scoreboard.losses();
         let in_flight = self.scoreboard.in_flight();
         let timeout = event.cause == Cause::Timeout;
-        let mut set = |signal: Signal, value| self.signals[signal as usize] = value;
+        let mut set = |signal: Signal, value| self.signals[signal] = value;
         set(Signal::Now, event.at / 1_000);
         set(Signal::LostPkts, lost - self.reported.lost);
         set(Signal::PacketsInFlight, in_flight);
@@ -254,6 +253,11 @@ impl Sender {
                 .min(u64::from(u32::MAX)),
         );
         set(Signal::WasTimeout, u64::from(timeout));
+        set(
+            Signal::Undo,
+            u64::from(self.counters.undos > self.reported.undos),
+        );
+        self.reported.undos = self.counters.undos;
         self.reported.lost = lost;
         if timeout {
             for signal in [
@@ -264,7 +268,7 @@ impl Sender {
                 Signal::EcnBytes,
                 Signal::EcnPackets,
             ] {
-                self.signals[signal as usize] = 0;
+                self.signals[signal] = 0;
             }
             return;
         }
