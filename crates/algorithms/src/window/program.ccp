@@ -84,9 +84,13 @@
     (window_packets 0)             # packets delivered in this window
     (window_marked 0))             # and those of them with a mark
   # A round trip lasts until something is acknowledged that was sent after it began. The first
-  # begins with the first ACK.
+  # begins with the first ACK. HyStart counts packets: kernels know what is in flight in whole
+  # segments only, so in bytes each short segment would make the round trip longer.
+  (when (|| hystart_classic hystart_plus_plus)
+    (round_packets 0))             # packets of this round trip still to be acknowledged
+  (when vegas
+    (round_left 0))                # bytes of this round trip still to be acknowledged
   (when (|| hystart_classic hystart_plus_plus vegas)
-    (round_left 0)                 # bytes of this round trip still to be acknowledged
     (round_min_us +infinity)       # minimum RTT sample of this round trip
     (samples 0))                   # RTT samples of this round trip
   (when vegas
@@ -105,12 +109,13 @@
     (by_rate true)                 # until the first sign of congestion
     (doubled_at 0)))               # microseconds
 
-# What leaves the pipe with this ACK is bounded by what cwnd let in, so that a cumulative ACK over
-# data that was SACKed before counts once. A flow that uses less than half of its window has not
-# shown that the path carries it (RFC 7661 4.2).
+# What leaves the pipe with this ACK is counted in whole segments, as kernels count what is in flight
+# and how far cwnd grows; and it is bounded by what cwnd let in, so that a cumulative ACK over data
+# that was SACKed before counts once. A flow that uses less than half of its window has not shown
+# that the path carries it (RFC 7661 4.2).
 (when true
   (:= lost_now (* mss Ack.lost_pkts_sample))
-  (:= delivered (min (+ Ack.bytes_acked Ack.bytes_misordered)
+  (:= delivered (min (* mss (+ Ack.packets_acked Ack.packets_misordered))
                      (- last_cwnd (+ Flow.bytes_in_flight lost_now))))
   (:= sacked (+ (- sacked Ack.bytes_acked) Ack.bytes_misordered))
   (:= outstanding (+ (+ Flow.bytes_in_flight Ack.bytes_acked) (+ sacked lost_now)))
@@ -243,13 +248,13 @@
 # beyond the last one's: were it the last of those, each round would begin twice as many ACKs early
 # as the one before, until eight of them, from the end of a burst and so late, pass for a queue.
 (when (&& hystart_classic (&& (== Report.ssthresh +infinity) (> Ack.bytes_acked 0)))
-  (when (< round_left Ack.bytes_acked)
-    (:= round_left outstanding)
+  (when (< round_packets Ack.packets_acked)
+    (:= round_packets (+ (+ Flow.packets_in_flight Ack.packets_acked) (/ sacked mss)))
     (:= round_start Ack.now)
     (:= train_end Ack.now)
     (:= round_min_us +infinity)
     (:= samples 0))
-  (:= round_left (- round_left Ack.bytes_acked))
+  (:= round_packets (- round_packets Ack.packets_acked))
   (:= round_min_us (min round_min_us Flow.rtt_sample_us))
   (when (>= Cwnd (* 16 mss))
     (when (&& (! slow_start_by_rate) (<= (- Ack.now train_end) 2000))
@@ -270,18 +275,18 @@
 
 # RFC 9406 4.2, in the initial slow start only.
 (when (&& hystart_plus_plus (&& (== Report.ssthresh +infinity) (> Ack.bytes_acked 0)))
-  (when (< round_left Ack.bytes_acked)
+  (when (< round_packets Ack.packets_acked)
     (:= last_round_min_us round_min_us)
     (:= round_min_us +infinity)
     (:= samples 0)
-    (:= round_left outstanding)
+    (:= round_packets (+ (+ Flow.packets_in_flight Ack.packets_acked) (/ sacked mss)))
     (when css
       (:= css_rounds (+ css_rounds 1))
       (when (>= css_rounds 5)
         (:= css false)
         (:= Report.ssthresh Cwnd)
         (report))))
-  (:= round_left (- round_left Ack.bytes_acked))
+  (:= round_packets (- round_packets Ack.packets_acked))
   (:= round_min_us (min round_min_us Flow.rtt_sample_us))
   (:= samples (+ samples 1))
   (when (>= samples 8)

@@ -108,10 +108,11 @@ impl Fixture {
 }
 
 /// An acknowledgement of so many bytes, with more to send.
-fn acked(bytes: u64, in_flight: u64) -> [(&'static str, u64); 7] {
+fn acked(bytes: u64, in_flight: u64) -> [(&'static str, u64); 8] {
     [
         ("out", in_flight),
         ("bytes_acked", bytes),
+        ("packets_acked", bytes / MSS),
         ("acks", bytes / MSS),
         ("bytes_in_flight", in_flight),
         ("bytes_pending", 1_000_000),
@@ -122,59 +123,59 @@ fn acked(bytes: u64, in_flight: u64) -> [(&'static str, u64); 7] {
 
 #[test]
 fn a_window_is_divided_at_once_and_to_the_segment() {
-    let mut world = Fixture::new("congestion_manager:algorithm=constant:cwnd=100");
+    let mut fixture = Fixture::new("congestion_manager:algorithm=constant:cwnd=100");
     let mut expected = vec![100 * MSS];
     for slot in 0..4 {
-        world.create(slot, 0);
-        assert_eq!(world.windows(0), expected);
+        fixture.create(slot, 0);
+        assert_eq!(fixture.windows(0), expected);
         let count = u64::from(slot) + 2;
         expected = (0..count)
             .map(|at| (100 / count + u64::from(at < 100 % count)) * MSS)
             .collect();
     }
-    world.create(4, 0);
-    assert_eq!(world.windows(1), [100 * MSS], "another host");
-    world.close(1);
-    let total: u64 = world.windows(0).iter().sum();
+    fixture.create(4, 0);
+    assert_eq!(fixture.windows(1), [100 * MSS], "another host");
+    fixture.close(1);
+    let total: u64 = fixture.windows(0).iter().sum();
     assert_eq!(total, 100 * MSS);
 }
 
 #[test]
 fn a_loss_of_one_halves_the_window_of_all_once() {
-    let mut world = Fixture::new("congestion_manager:algorithm=reno");
+    let mut fixture = Fixture::new("congestion_manager:algorithm=reno");
     for slot in 0..4 {
-        world.create(slot, 0);
+        fixture.create(slot, 0);
     }
     let mut grown = 0;
     for _ in 0..6 {
-        world.now_us += 20_000;
+        fixture.now_us += 20_000;
         for slot in 0..4 {
-            let window = world.windows(0)[slot as usize];
-            world.report(slot, &acked(window, window));
+            let window = fixture.windows(0)[slot as usize];
+            fixture.report(slot, &acked(window, window));
         }
-        grown = world.windows(0).iter().sum::<u64>();
+        grown = fixture.windows(0).iter().sum::<u64>();
     }
     assert!(grown > 100 * MSS, "slow start: {grown}");
     // Each loses a packet of the same window.
     for round in 0..2 {
-        world.now_us += 10_000;
+        fixture.now_us += 10_000;
         for slot in 0..4 {
-            let window = world.windows(0)[slot as usize];
+            let window = fixture.windows(0)[slot as usize];
             let mut values = acked(window / 2, window / 2).to_vec();
             if round == 0 {
                 values.push(("lost_pkts_sample", 1));
             }
-            world.report(slot, &values);
+            fixture.report(slot, &values);
         }
     }
     for _ in 0..2 {
-        world.now_us += 20_000;
+        fixture.now_us += 20_000;
         for slot in 0..4 {
-            let window = world.windows(0)[slot as usize];
-            world.report(slot, &acked(window, window));
+            let window = fixture.windows(0)[slot as usize];
+            fixture.report(slot, &acked(window, window));
         }
     }
-    let halved: u64 = world.windows(0).iter().sum();
+    let halved: u64 = fixture.windows(0).iter().sum();
     let ratio = halved as f64 / grown as f64;
     assert!((0.4..0.65).contains(&ratio), "{grown} to {halved}");
 }
@@ -204,19 +205,19 @@ fn a_timeout_of_one_among_others_is_a_loss_and_of_all_a_timeout() {
 
 #[test]
 fn a_silent_members_part_is_the_others() {
-    let mut world = Fixture::new("congestion_manager:algorithm=constant:cwnd=100");
+    let mut fixture = Fixture::new("congestion_manager:algorithm=constant:cwnd=100");
     for slot in 0..2 {
-        world.create(slot, 0);
-        world.report(slot, &acked(MSS, 10 * MSS));
+        fixture.create(slot, 0);
+        fixture.report(slot, &acked(MSS, 10 * MSS));
     }
     for _ in 0..10 {
-        world.now_us += 20_000;
-        world.report(0, &acked(50 * MSS, 50 * MSS));
+        fixture.now_us += 20_000;
+        fixture.report(0, &acked(50 * MSS, 50 * MSS));
     }
     // What is left to the other is what a new connection begins with.
-    assert_eq!(world.windows(0), [100 * MSS, 10 * MSS]);
-    world.report(1, &acked(10 * MSS, 10 * MSS));
-    assert_eq!(world.windows(0), [50 * MSS, 50 * MSS]);
+    assert_eq!(fixture.windows(0), [100 * MSS, 10 * MSS]);
+    fixture.report(1, &acked(10 * MSS, 10 * MSS));
+    assert_eq!(fixture.windows(0), [50 * MSS, 50 * MSS]);
 }
 
 #[test]
@@ -304,35 +305,35 @@ proptest! {
         let spec = format!(
             "congestion_manager:share={share},algorithm=constant:cwnd={segments}"
         );
-        let mut world = Fixture::new(&spec);
+        let mut fixture = Fixture::new(&spec);
         for step in steps {
             match step {
-                Step::Create(slot, tag) => world.create(slot, tag),
+                Step::Create(slot, tag) => fixture.create(slot, tag),
                 Step::Report(slot, values) => {
                     let values: Vec<_> = FIELDS.into_iter().zip(values).collect();
-                    world.report(slot, &values);
+                    fixture.report(slot, &values);
                 }
-                Step::Close(slot) => world.close(slot),
+                Step::Close(slot) => fixture.close(slot),
                 Step::Resume(slot) => {
-                    let info = info(slot, world.now_us, 0);
+                    let info = info(slot, fixture.now_us, 0);
                     let event = Event::Resumed { flow: id(slot), algorithm: 0, info: &info };
-                    world.plane.on_event(event, &mut world.told);
+                    fixture.plane.on_event(event, &mut fixture.told);
                 }
                 Step::Fault(slot) => {
-                    world.told.0.remove(&id(slot));
+                    fixture.told.0.remove(&id(slot));
                     let event = Event::Faulted { flow: id(slot), reason: "a test" };
-                    world.plane.on_event(event, &mut world.told);
+                    fixture.plane.on_event(event, &mut fixture.told);
                 }
-                Step::Pass(us) => world.now_us += us,
+                Step::Pass(us) => fixture.now_us += us,
             }
-            prop_assert_eq!(world.plane.drain_notices().filter(|n| {
+            prop_assert_eq!(fixture.plane.drain_notices().filter(|n| {
                 !n.to_string().contains("a test")
             }).count(), 0);
-            for view in world.plane.aggregates() {
+            for view in fixture.plane.aggregates() {
                 prop_assert!(view.members > 0);
             }
             for host in 0..2 {
-                let windows = world.windows(host);
+                let windows = fixture.windows(host);
                 // Those that are idle are not told from the others here: they have at most what
                 // a new connection begins with.
                 let restart = 10 * MSS * windows.len() as u64;
@@ -355,18 +356,18 @@ proptest! {
                 .collect::<Vec<_>>()
         ),
     ) {
-        let mut world = Fixture::new(&format!("congestion_manager:algorithm={inner}"));
+        let mut fixture = Fixture::new(&format!("congestion_manager:algorithm={inner}"));
         for step in steps {
             match step {
-                Step::Create(slot, tag) => world.create(slot, tag),
+                Step::Create(slot, tag) => fixture.create(slot, tag),
                 Step::Report(slot, values) => {
                     let values: Vec<_> = FIELDS.into_iter().zip(values).collect();
-                    world.report(slot, &values);
+                    fixture.report(slot, &values);
                 }
-                Step::Close(slot) | Step::Resume(slot) | Step::Fault(slot) => world.close(slot),
-                Step::Pass(us) => world.now_us += us,
+                Step::Close(slot) | Step::Resume(slot) | Step::Fault(slot) => fixture.close(slot),
+                Step::Pass(us) => fixture.now_us += us,
             }
-            prop_assert_eq!(world.plane.drain_notices().count(), 0, "{}", inner);
+            prop_assert_eq!(fixture.plane.drain_notices().count(), 0, "{}", inner);
         }
     }
 }
