@@ -19,18 +19,18 @@ struct Plane<L> {
 impl<L: Link> Plane<L> {
     /// Answers what came, and returns it in few words.
     fn serve(&mut self) -> Vec<String> {
-        let mut told = Vec::new();
+        let mut messages = Vec::new();
         let mut buffer = vec![0; 1 << 17];
         loop {
             let length = match self.link.receive(&mut buffer) {
                 Ok(length) => length,
-                Err(LinkError::WouldBlock) => return told,
+                Err(LinkError::WouldBlock) => return messages,
                 Err(error) => panic!("{error}"),
             };
             for message in Dialect::Own.to_plane(&buffer[..length]) {
                 match message.unwrap() {
                     ToPlane::Hello(hello) => {
-                        told.push(format!("hello {}", hello.name));
+                        messages.push(format!("hello {}", hello.name));
                         self.say(&ToDatapath::Welcome(Welcome {
                             instance: self.instance,
                             alive_us: 1000,
@@ -44,14 +44,14 @@ impl<L: Link> Plane<L> {
                         });
                     }
                     ToPlane::Created { flow, .. } => {
-                        told.push(format!("created {}", flow.slot));
+                        messages.push(format!("created {}", flow.slot));
                         self.switch(flow);
                     }
                     ToPlane::Resumed { flow, .. } => {
-                        told.push(format!("resumed {}", flow.slot));
+                        messages.push(format!("resumed {}", flow.slot));
                         self.switch(flow);
                     }
-                    other => told.push(format!("{other:?}")),
+                    other => messages.push(format!("{other:?}")),
                 }
             }
         }
@@ -189,18 +189,21 @@ fn a_plane_that_does_not_read_costs_reports_only() {
     }
     assert!(connection.datapath().statistics().reports_dropped > 0);
     connection.close(flow).unwrap();
-    // It reads at last, and is told all that matters.
-    let mut told = Vec::new();
+    // It reads at last, and receives all that matters.
+    let mut messages = Vec::new();
     for _ in 0..20_000 {
         connection.service(0);
         let more = plane.serve();
         if more.is_empty() {
             break;
         }
-        told.extend(more);
+        messages.extend(more);
     }
-    assert!(told.len() > 100);
-    assert!(told.last().unwrap().starts_with("Closed"), "{told:?}");
+    assert!(messages.len() > 100);
+    assert!(
+        messages.last().unwrap().starts_with("Closed"),
+        "{messages:?}"
+    );
     assert!(connection.is_connected());
 }
 
@@ -240,10 +243,10 @@ fn serve_one(path: &Path) -> Vec<String> {
         std::thread::yield_now();
     };
     let mut plane = Plane { link, instance: 1 };
-    let mut told = Vec::new();
-    while told.len() < 2 {
-        told.extend(plane.serve());
+    let mut messages = Vec::new();
+    while messages.len() < 2 {
+        messages.extend(plane.serve());
         std::thread::yield_now();
     }
-    told
+    messages
 }

@@ -135,7 +135,10 @@ fn reno_fills_a_link_and_leaves_nothing() {
     assert!(tcp.iter().all(|sample| sample.cwnd_bytes() >= 1000));
     let last = seen.last().expect("progress was told");
     assert_eq!(last.elapsed, Duration::from_secs(3));
-    assert!(seen.iter().any(|told| told.flows[0].throughput_bps > 10e6));
+    assert!(
+        seen.iter()
+            .any(|update| update.flows[0].throughput_bps > 10e6)
+    );
     assert_eq!(MachineState::now(), before);
 }
 
@@ -383,15 +386,16 @@ fn an_unknown_congestion_control_is_named_before_anything_starts() {
         return;
     }
     let experiment = experiment("20mbit 10ms", 1, &["reno", "nosuch"], TrafficProgram::Bulk);
-    let mut told = 0;
-    let error = run(&experiment, &AtomicBool::new(false), &mut |_| told += 1).expect_err("unknown");
+    let mut updates = 0;
+    let error =
+        run(&experiment, &AtomicBool::new(false), &mut |_| updates += 1).expect_err("unknown");
     let LabError::Testbed(TestbedError::UnknownCongestionControl { name, available }) = error
     else {
         panic!("{error}");
     };
     assert_eq!(name, "nosuch");
     assert!(available.iter().any(|name| name == "reno"), "{available:?}");
-    assert_eq!(told, 0);
+    assert_eq!(updates, 0);
 }
 
 fn processes() -> impl Iterator<Item = u32> {

@@ -116,7 +116,7 @@ impl Algorithm for LedbatPp {
             config: self.config,
             handles: self.handles,
             base: BaseDelay::default(),
-            told: (u64::MAX, MOST_DIVISOR),
+            sent: (u64::MAX, MOST_DIVISOR),
             slowdowns: Slowdowns::Starting,
         })
     }
@@ -139,7 +139,7 @@ enum Slowdowns {
     Starting,
     /// The next is due at this time.
     Due(u64),
-    /// The program has been told.
+    /// Base delay and divisor that the program has.
     Asked,
     /// Since this time.
     Under(u64),
@@ -150,7 +150,7 @@ struct LedbatPpFlow {
     handles: Handles,
     base: BaseDelay,
     /// The base delay and the divisor that the program has.
-    told: (u64, u64),
+    sent: (u64, u64),
     slowdowns: Slowdowns,
 }
 
@@ -196,13 +196,13 @@ impl Flow for LedbatPpFlow {
             .observe(report.time_us(), report[self.handles.min_rtt_us]);
         if base_us < u64::MAX {
             let divisor = self.divisor(base_us);
-            if base_us != self.told.0 {
+            if base_us != self.sent.0 {
                 control.update(self.handles.base_us, base_us);
             }
-            if divisor != self.told.1 {
+            if divisor != self.sent.1 {
                 control.update(self.handles.divisor, divisor);
             }
-            self.told = (base_us, divisor);
+            self.sent = (base_us, divisor);
         }
         self.schedule(report, control);
     }

@@ -1,4 +1,5 @@
-//! μ where nobody set it: the greatest rate received, which is μ only if the flow had the link.
+//! Estimate of μ where it is not configured: the greatest rate received. That is μ only if the flow
+//! had the link to itself at some time.
 
 use crate::windowed::WindowedMax;
 
@@ -7,35 +8,34 @@ use super::{MEMORY_US, Observed, pulse};
 
 /// Cross traffic of at most this share of μ is none: the error of S and R.
 const NONE_SHARE: f64 = 0.05;
-/// Delay control that holds a queue this many times its target, so many loops long, has no hold of
-/// it.
+/// Delay control has failed when the queue stays above this many times its target for so many control
+/// loops.
 const FAILED_QUEUE: u64 = 2;
 const FAILED_LOOPS: u64 = 5;
 
-/// What was found, and how far it can be believed.
+/// The estimate of μ, and the state of the trial that finds it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct LinkEstimate {
     greatest: WindowedMax,
-    /// R is not to be trusted until then, µs.
+    /// Until then R is not used, µs.
     holes_until_us: u64,
-    /// The flow competes until then, whatever η says, µs. What it has received is no measure of
-    /// the link before it has tried to get its share.
+    /// Until then the flow competes, whatever η says, µs: before the flow has tried to get its share,
+    /// what it received says nothing about the link.
     trial_until_us: Option<u64>,
-    /// Since when there was no cross traffic to be seen, µs.
+    /// Since when no cross traffic was seen, µs.
     alone_us: Option<u64>,
-    /// Since when the queue has been longer than delay control would have it, µs.
+    /// Since when the queue has been above the limit of delay control, µs.
     late_us: Option<u64>,
 }
 
 impl LinkEstimate {
-    /// R, bytes/s, over less than a pulse: pulses find out what the link carries. Not while there
-    /// are holes, and for `whole_us` after a loss: what was delivered out of order, and what fills
-    /// a hole, is then told apart only on the whole, and R jumps when the last hole is filled.
+    /// Takes R, bytes/s, measured over less than a pulse, since pulses probe what the link carries.
+    /// For `whole_us` after a loss R is ignored: it jumps when the last hole in the sequence is filled.
     pub(super) fn received(&mut self, time_us: u64, rate: f64, lost: bool, whole_us: u64) {
         if time_us < self.holes_until_us {
             return;
         }
-        // Further losses do not extend it: on a lossy path nothing would ever be found.
+        // Further losses do not extend that time: on a lossy path R would always be ignored.
         if lost {
             self.holes_until_us = time_us.saturating_add(whole_us);
         }
@@ -47,7 +47,7 @@ impl LinkEstimate {
         self.greatest.get().unwrap_or(0) as f64
     }
 
-    /// A trial begins: for as long as it takes to see a whole spectrum.
+    /// A trial begins; it lasts for the window of the spectrum.
     pub(super) fn begin_trial(&mut self, time_us: u64) {
         self.trial_until_us = Some(time_us.saturating_add(WINDOW_US));
         self.alone_us = None;
@@ -58,8 +58,8 @@ impl LinkEstimate {
         self.trial_until_us.is_some_and(|until| time_us < until)
     }
 
-    /// Whether what there is to be tried for is the flow's already: for two pulses and a round
-    /// trip no more was received the faster it sent, so `cross`, z of these packets, was nothing.
+    /// Whether the flow already has the whole link: for two pulses and a round trip `cross`, the
+    /// estimate z of cross traffic, was about 0.
     pub(super) fn has_the_link(&mut self, cross: Option<f64>, seen: &Observed) -> bool {
         if cross.is_none_or(|z| z > NONE_SHARE * seen.capacity) {
             self.alone_us = None;
@@ -76,8 +76,8 @@ impl LinkEstimate {
         self.late_us = None;
     }
 
-    /// Whether delay control fails: the queue stays long whatever it does, so it is not of its
-    /// making, and it would give way for ever.
+    /// Whether delay control fails: the queue stays long although the flow gives way, so others fill
+    /// it, and the flow would give way for ever.
     pub(super) fn delay_control_fails(&mut self, target_us: u64, seen: &Observed) -> bool {
         if seen.rtt_us <= seen.base_us.saturating_add(FAILED_QUEUE * target_us) {
             self.late_us = None;

@@ -7,7 +7,7 @@ mod cross;
 mod delay;
 mod drain;
 mod elasticity;
-mod found;
+mod link_estimate;
 mod pulse;
 
 use std::collections::VecDeque;
@@ -25,7 +25,7 @@ pub use delay::NimbusDelay;
 use delay::{Delay, TARGET_US};
 use drain::{Drain, Phase};
 use elasticity::{Detector, Plan, THRESHOLD, WINDOW_US};
-use found::LinkEstimate;
+use link_estimate::LinkEstimate;
 
 /// How a [`Nimbus`] behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,15 +1,15 @@
-//! What a flow believes of its link's rate.
+//! A flow's belief: the probability of each rate of its link, by Bayes' rule.
 //!
-//! The model counts packets and knows no more than 1000 of them a second: 11.6 Mbit/s. For faster
-//! links a flow counts larger quanta: two packets each, four, and so on.
+//! The model counts packets, at most 1000 a second: 11.6 Mbit/s. For faster links a flow counts
+//! larger quanta of two packets, four packets, and so on.
 
 use std::sync::Arc;
 
 use super::model::{BINS, Distribution, MOST_RATE, Model, TICK_US, TICKS, normalise, rate};
 
-/// The quantum is doubled when the mean rate is above this part of the greatest, and halved when
-/// it is below that.
+/// The quantum doubles when the mean rate is above this part of [`MOST_RATE`].
 const CROWDED: f32 = 0.7;
+/// The quantum halves when the mean rate is below this part of [`MOST_RATE`].
 const SPARSE: f32 = 0.2;
 
 /// Probabilities of the link's rate.
@@ -17,12 +17,12 @@ pub(super) struct Belief {
     model: Arc<Model>,
     rates: Distribution,
     packet: f32,
-    /// Bytes that count as one.
+    /// Bytes that the model counts as one packet.
     quantum: f32,
 }
 
 impl Belief {
-    /// Every rate is as likely (NSDI '13 §3).
+    /// All rates equally likely (NSDI '13 §3).
     pub(super) fn new(model: Arc<Model>, packet_bytes: u64) -> Self {
         let packet = packet_bytes.max(1) as f32;
         Self {
@@ -38,7 +38,7 @@ impl Belief {
         self.rates = self.model.evolve(&self.rates);
     }
 
-    /// So many bytes came in that time, and more could not.
+    /// `bytes` arrived within `seconds`, and the link could not carry more.
     pub(super) fn observe(&mut self, bytes: f32, seconds: f32) {
         let n = bytes / self.quantum;
         let ln_s = libm::logf(seconds);
@@ -56,7 +56,7 @@ impl Belief {
         self.weigh(&weights);
     }
 
-    /// So many bytes came in that time, and more might have, had they been sent.
+    /// `bytes` arrived within `seconds`, and more might have, had more been sent.
     pub(super) fn observe_at_least(&mut self, bytes: f32, seconds: f32) {
         let n = bytes / self.quantum;
         let mut weights = [0.0; BINS];
@@ -69,8 +69,8 @@ impl Belief {
         self.weigh(&weights);
     }
 
-    /// Bytes that come within that time, with a probability of 1 − `quantile`: by the forecast of
-    /// whole ticks, in proportion between and beyond them.
+    /// Bytes that arrive within `within_us` with a probability of 1 − `quantile`. The model forecasts
+    /// whole ticks; times between and beyond them are interpolated linearly.
     pub(super) fn forecast(&self, within_us: u64, quantile: f32) -> f32 {
         let at = |ticks: usize| {
             if ticks == 0 {
@@ -89,7 +89,7 @@ impl Belief {
         packets * self.quantum
     }
 
-    /// Bytes/s.
+    /// Mean of the distribution, bytes/s.
     pub(super) fn mean_rate(&self) -> f32 {
         self.mean() * self.quantum
     }
@@ -99,7 +99,8 @@ impl Belief {
         rates.map(|(bin, p)| p * rate(bin)).sum()
     }
 
-    /// Bayes' rule. What was taken for impossible is believed all the same when it happens.
+    /// Bayes' rule. If the observation was impossible by the present distribution, the distribution
+    /// starts anew from it.
     fn weigh(&mut self, weights: &Distribution) {
         let before = self.rates;
         for (probability, weight) in self.rates.iter_mut().zip(weights) {
@@ -108,7 +109,7 @@ impl Belief {
         if !normalise(&mut self.rates) {
             self.rates = *weights;
             if !normalise(&mut self.rates) {
-                // So many that no rate explains them: the greatest is nearest.
+                // No rate explains so many packets: the greatest rate is the nearest.
                 self.rates = before;
                 self.rates[BINS - 1] = 1.0;
                 normalise(&mut self.rates);

@@ -1,7 +1,7 @@
-//! Gradient ascent on the utility (NSDI '18 §4): which rates to try, and where to go by what they
-//! were worth. Rates are in Mbit/s here, as the paper's constants have them.
+//! Gradient ascent on the utility (NSDI '18 §4): which rates to try, and the next rate by their
+//! utilities. Rates are in Mbit/s, as in the paper's constants.
 
-use super::interval::Worth;
+use super::interval::IntervalUtility;
 
 /// ω₀: the first bound of a step, in parts of the rate.
 const BOUNDARY: f64 = 0.05;
@@ -14,14 +14,14 @@ pub(super) const LEAST_MBIT: f64 = 0.01;
 /// No rate is above what a datapath accepts, 2⁴⁰ bytes/s, with room for a probe.
 pub(super) const MOST_MBIT: f64 = 7e6;
 
-/// How many trials of the same rates are waited for until their difference is beyond chance.
+/// Most trials of the same rates before the flow steps, even if their difference may be chance.
 const MOST_TRIALS: u32 = 8;
 
-/// The start goes on unless the utility fell by so many standard deviations of what chance does: an
-/// end at a low rate costs far more than an interval at twice the last.
-const START_DOUBT: f64 = 2.0;
+/// Doubling ends when the utility falls by more than so many standard deviations: ending it at a low
+/// rate costs far more than one more interval at twice the rate.
+const START_TOLERANCE: f64 = 2.0;
 
-/// Where one flow stands.
+/// Rate and search state of one flow.
 #[derive(Debug, Clone)]
 pub(super) struct Ascent {
     rate: f64,
@@ -37,8 +37,8 @@ const PROBING: Stage = Stage::Probing(
         steps: 0,
         widened: 0,
     },
-    Evidence {
-        trials: 0,
+    Trials {
+        count: 0,
         higher: Sum::NONE,
         lower: Sum::NONE,
     },
@@ -46,10 +46,10 @@ const PROBING: Stage = Stage::Probing(
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Stage {
-    /// Doubling as long as the utility rises; what the rate before was worth.
-    Starting(Worth),
+    /// Doubling the rate as long as the utility rises; holds the utility of the rate before.
+    Starting(IntervalUtility),
     /// Two rates are tried.
-    Probing(Streak, Evidence),
+    Probing(Streak, Trials),
 }
 
 /// The steps in one direction.
@@ -62,10 +62,10 @@ struct Streak {
     widened: u32,
 }
 
-/// What trials of the same rates have shown: sums over intervals.
+/// Trials of the same two rates: sums over their intervals.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-struct Evidence {
-    trials: u32,
+struct Trials {
+    count: u32,
     higher: Sum,
     lower: Sum,
 }
@@ -84,10 +84,10 @@ impl Sum {
         variance: 0.0,
     };
 
-    fn add(&mut self, worth: &Worth) {
+    fn add(&mut self, utility: &IntervalUtility) {
         self.intervals += 1.0;
-        self.utility += worth.utility;
-        self.variance += worth.variance;
+        self.utility += utility.value;
+        self.variance += utility.variance;
     }
 
     /// The mean, and its variance.
@@ -105,30 +105,30 @@ pub(super) struct Trial {
 }
 
 impl Trial {
-    /// Whether each pair finds the same rate the better one. The authors' code of NSDI '18 decides
-    /// nothing otherwise. What others do to the path meanwhile favours the first rate of each pair,
-    /// or the second; the pairs are in opposite order, so that they contradict each other then.
-    fn pairs_agree(&self, worths: &[Worth]) -> bool {
-        let mut upwards =
-            self.rates
-                .chunks_exact(2)
-                .zip(worths.chunks_exact(2))
-                .map(|(rates, worths)| {
-                    (rates[0] > rates[1]) == (worths[0].utility > worths[1].utility)
-                });
+    /// Whether the same rate has the greater utility in each pair. Otherwise the authors' code of
+    /// NSDI '18 does not step either. A change of the path during a pair favours its first rate, or its
+    /// second; the pairs are in opposite order, so that they then contradict each other.
+    fn pairs_agree(&self, utilities: &[IntervalUtility]) -> bool {
+        let mut upwards = self
+            .rates
+            .chunks_exact(2)
+            .zip(utilities.chunks_exact(2))
+            .map(|(rates, utilities)| {
+                (rates[0] > rates[1]) == (utilities[0].value > utilities[1].value)
+            });
         let first = upwards.next();
         upwards.all(|other| Some(other) == first)
     }
 }
 
 impl Ascent {
-    /// From this rate on, with probes that far from the rate, in parts of it.
+    /// Starts at `rate`; `probe` is the distance of the tried rates from it, in parts of the rate.
     pub(super) fn new(rate: f64, probe: f64) -> Self {
         Self {
             rate: rate.clamp(LEAST_MBIT, MOST_MBIT),
             probe,
-            // Nothing is worth nothing.
-            stage: Stage::Starting(Worth::default()),
+            // Sending nothing has utility 0.
+            stage: Stage::Starting(IntervalUtility::default()),
         }
     }
 
@@ -155,45 +155,45 @@ impl Ascent {
         }
     }
 
-    /// What the rates of a trial were worth, an interval each.
-    pub(super) fn learn(&mut self, trial: &Trial, worths: &[Worth]) {
+    /// Takes the utility of each rate of a trial.
+    pub(super) fn learn(&mut self, trial: &Trial, utilities: &[IntervalUtility]) {
         match self.stage {
             Stage::Starting(before) => {
-                let Some(&worth) = worths.first() else {
+                let Some(&utility) = utilities.first() else {
                     return;
                 };
-                let doubt = (before.variance + worth.variance).sqrt();
-                if worth.utility + START_DOUBT * doubt > before.utility {
-                    self.stage = Stage::Starting(worth);
-                    self.go(2.0 * self.rate);
+                let deviation = (before.variance + utility.variance).sqrt();
+                if utility.value + START_TOLERANCE * deviation > before.value {
+                    self.stage = Stage::Starting(utility);
+                    self.set_rate(2.0 * self.rate);
                 } else {
                     self.stage = PROBING;
-                    self.go(self.rate / 2.0);
+                    self.set_rate(self.rate / 2.0);
                 }
             }
-            // Others changed the path: the pairs tell nothing of the rate.
-            Stage::Probing(..) if !trial.pairs_agree(worths) => self.stage = PROBING,
-            Stage::Probing(streak, mut evidence) => {
-                evidence.trials += 1;
-                for (rate, worth) in trial.rates.iter().zip(worths) {
+            // The path changed meanwhile: the pairs say nothing about the rate.
+            Stage::Probing(..) if !trial.pairs_agree(utilities) => self.stage = PROBING,
+            Stage::Probing(streak, mut trials) => {
+                trials.count += 1;
+                for (rate, utility) in trial.rates.iter().zip(utilities) {
                     if *rate > trial.after {
-                        evidence.higher.add(worth);
+                        trials.higher.add(utility);
                     } else {
-                        evidence.lower.add(worth);
+                        trials.lower.add(utility);
                     }
                 }
-                self.weigh(streak, evidence);
+                self.decide(streak, trials);
             }
         }
     }
 
-    /// Steps, unless the difference may be a chance of losses: then the trial is done again.
-    fn weigh(&mut self, streak: Streak, evidence: Evidence) {
-        let (higher, lower) = (evidence.higher.mean(), evidence.lower.mean());
+    /// Steps, unless the difference may be chance: then the trial is repeated.
+    fn decide(&mut self, streak: Streak, trials: Trials) {
+        let (higher, lower) = (trials.higher.mean(), trials.lower.mean());
         let difference = higher.0 - lower.0;
-        let doubt = (higher.1 + lower.1).sqrt();
-        if difference.abs() < doubt && evidence.trials < MOST_TRIALS {
-            self.stage = Stage::Probing(streak, evidence);
+        let deviation = (higher.1 + lower.1).sqrt();
+        if difference.abs() < deviation && trials.count < MOST_TRIALS {
+            self.stage = Stage::Probing(streak, trials);
         } else {
             self.step(streak, difference / (2.0 * self.probe * self.rate));
         }
@@ -202,13 +202,13 @@ impl Ascent {
     /// A retransmission timeout: nothing of what was out is known to have arrived.
     pub(super) fn time_out(&mut self) {
         self.stage = PROBING;
-        self.go(self.rate / 2.0);
+        self.set_rate(self.rate / 2.0);
     }
 
     /// NSDI '18 §4: the step is the gradient times the confidence, within a bound that
     /// grows as long as it holds the steps back.
     fn step(&mut self, before: Streak, gradient: f64) {
-        self.stage = Stage::Probing(before, Evidence::default());
+        self.stage = Stage::Probing(before, Trials::default());
         if gradient == 0.0 || !gradient.is_finite() {
             return;
         }
@@ -231,11 +231,11 @@ impl Ascent {
             wanted
         };
         let part = part.min(MOST_STEP);
-        self.stage = Stage::Probing(streak, Evidence::default());
-        self.go(self.rate * if upwards { 1.0 + part } else { 1.0 - part });
+        self.stage = Stage::Probing(streak, Trials::default());
+        self.set_rate(self.rate * if upwards { 1.0 + part } else { 1.0 - part });
     }
 
-    fn go(&mut self, rate: f64) {
+    fn set_rate(&mut self, rate: f64) {
         self.rate = rate.clamp(LEAST_MBIT, MOST_MBIT);
     }
 }

@@ -1,19 +1,19 @@
-//! What one monitor interval tells, and what it was worth.
+//! Measurements of one monitor interval, and their utility.
 
 /// A monitor interval's measurements.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Measured {
-    /// Bytes of what was sent in it that arrived.
+    /// Bytes sent in the interval that arrived.
     pub(super) delivered: f64,
-    /// Bytes of it that were lost.
+    /// Bytes sent in the interval that were lost.
     pub(super) lost: f64,
     /// Bytes a packet.
     pub(super) mss: f64,
-    /// ACKs for it.
+    /// ACKs for those bytes.
     pub(super) acks: u64,
-    /// ACKs for it at which the application had nothing more to send.
+    /// ACKs among them at which the application had nothing more to send.
     pub(super) idle: u64,
-    /// How fast the RTT grew while it was sent.
+    /// Slope of the RTT over the time of sending.
     pub(super) rtt_slope: Slope,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Sums {
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Slope {
     pub(super) value: f64,
-    /// Of the estimate, by how far the samples are from the line.
+    /// Variance of the estimate, from the residuals.
     pub(super) variance: f64,
 }
 
@@ -77,8 +77,8 @@ pub(super) struct Utility {
 const EXPONENT: f64 = 0.9;
 
 impl Utility {
-    /// Of an interval that was sent at this rate, Mbit/s.
-    pub(super) fn of(&self, rate: f64, measured: &Measured) -> Worth {
+    /// Utility of an interval that was sent at `rate`, Mbit/s.
+    pub(super) fn of(&self, rate: f64, measured: &Measured) -> IntervalUtility {
         let slope = measured.rtt_slope;
         let noise = self.filter.max(slope.variance.sqrt());
         let beyond = slope.value.abs() >= noise;
@@ -91,26 +91,26 @@ impl Utility {
         };
         let packets = (sent / measured.mss).max(1.0);
         let (by_latency, by_loss) = (self.latency * rate, self.loss * rate);
-        Worth {
-            utility: libm::pow(rate, EXPONENT) - by_latency * gradient.value - by_loss * loss,
+        IntervalUtility {
+            value: libm::pow(rate, EXPONENT) - by_latency * gradient.value - by_loss * loss,
             variance: by_latency * by_latency * gradient.variance
                 + by_loss * by_loss * loss * (1.0 - loss) / packets,
         }
     }
 }
 
-/// The utility of an interval, as it was measured.
+/// The measured utility of one interval.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct Worth {
-    pub(super) utility: f64,
-    /// Of the utility: by chance each packet is lost with one probability, and each RTT sample is
-    /// off the line.
+pub(super) struct IntervalUtility {
+    pub(super) value: f64,
+    /// Variance of `value`: losses are independent with one probability, and RTT samples deviate
+    /// independently from the line.
     pub(super) variance: f64,
 }
 
 impl Measured {
-    /// Whether something other than the rate held the flow back, so that the interval says nothing
-    /// of the path: the application, or the receiver's window.
+    /// Whether the application or the receive window limited the flow, not the rate: then the interval
+    /// says nothing about the path.
     pub(super) fn is_limited(&self, rate: f64, length_us: u64) -> bool {
         let sent = self.delivered * 8.0 / length_us.max(1) as f64;
         let part = if 2 * self.idle > self.acks { 0.9 } else { 0.6 };

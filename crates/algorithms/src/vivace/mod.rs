@@ -10,7 +10,7 @@ use fairwater_plane::{
 use crate::draws::Draws;
 use crate::parameter::{Configuration, ParameterField, ParameterSpec};
 use ascent::{Ascent, Trial};
-use interval::{Measured, Sums, Utility, Worth};
+use interval::{IntervalUtility, Measured, Sums, Utility};
 
 /// How a [`Vivace`] behaves.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -67,8 +67,8 @@ impl Configuration for VivaceConfig {
 /// Maximum intervals of a plan: as many rates as the program has.
 const MAX_INTERVALS: usize = 4;
 
-/// PCC Vivace. The program sends at the rates it is given and measures; the plane weighs what each
-/// was worth and climbs.
+/// PCC Vivace. The program sends at the rates of a plan and measures; the plane computes the utility of
+/// each rate and ascends.
 #[derive(Debug)]
 pub struct Vivace {
     config: VivaceConfig,
@@ -160,7 +160,7 @@ impl Algorithm for Vivace {
             trial: Trial::default(),
             number: 0,
             length_us: 1,
-            worths: Vec::new(),
+            utilities: Vec::new(),
             limited: false,
         })
     }
@@ -185,7 +185,7 @@ struct VivaceFlow {
     number: u64,
     length_us: u64,
     /// Of the trial's intervals, as far as they are known.
-    worths: Vec<Worth>,
+    utilities: Vec<IntervalUtility>,
     /// Something other than the rate held back an interval of the trial.
     limited: bool,
 }
@@ -219,19 +219,19 @@ impl VivaceFlow {
     /// Takes in an interval; whether the trial is over.
     fn take(&mut self, report: &Report) -> bool {
         let index = report[self.handles.index];
-        if report[self.handles.plan] != self.number || index != self.worths.len() as u64 {
+        if report[self.handles.plan] != self.number || index != self.utilities.len() as u64 {
             // Results are missing: the trial is to be done again.
             self.limited = true;
             return index >= self.trial.rates.len() as u64;
         }
-        let Some(&rate) = self.trial.rates.get(self.worths.len()) else {
+        let Some(&rate) = self.trial.rates.get(self.utilities.len()) else {
             self.limited = true;
             return true;
         };
         let measured = self.measured(report);
         self.limited |= measured.is_limited(rate, self.length_us);
-        self.worths.push(self.utility.of(rate, &measured));
-        self.worths.len() == self.trial.rates.len()
+        self.utilities.push(self.utility.of(rate, &measured));
+        self.utilities.len() == self.trial.rates.len()
     }
 
     /// Has the program try the next rates.
@@ -240,7 +240,7 @@ impl VivaceFlow {
             return;
         };
         self.trial = ascent.trial(self.draws.up_to(1) == 1);
-        self.worths.clear();
+        self.utilities.clear();
         self.limited = false;
         self.number = self.number.wrapping_add(1);
         let segments_us = LEAST_SEGMENTS * self.mss as f64 * 8.0 / ascent.rate();
@@ -283,7 +283,7 @@ impl Flow for VivaceFlow {
             if !self.limited
                 && let Some(ascent) = &mut self.ascent
             {
-                ascent.learn(&self.trial, &self.worths);
+                ascent.learn(&self.trial, &self.utilities);
             }
             self.plan(rtt_us, control);
         }

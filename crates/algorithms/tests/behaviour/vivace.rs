@@ -195,7 +195,7 @@ fn an_intervals_samples_are_of_what_was_sent_in_it() {
         .to_vec(),
     };
     let mut machine = Machine::new(program, 0);
-    let (mut measured, mut told) = (0, 0);
+    let (mut measured, mut reports) = (0, 0);
     let mut expected = [0; 6];
     for ack in 0..400_u64 {
         let now = 1_000_000 + 700 * ack;
@@ -220,7 +220,7 @@ fn an_intervals_samples_are_of_what_was_sent_in_it() {
             });
             assert_eq!(found, expected, "interval {measured}");
             assert!(expected[0] > 10, "{expected:?}");
-            (measured, expected, told) = (interval.unwrap(), [0; 6], told + 1);
+            (measured, expected, reports) = (interval.unwrap(), [0; 6], reports + 1);
         } else if interval == Some(measured) {
             let (x, y) = (sent.unwrap() - measured * LENGTH_US, rtt);
             for (sum, value) in expected.iter_mut().zip([1, x, y, x * x, x * y, y * y]) {
@@ -228,5 +228,5 @@ fn an_intervals_samples_are_of_what_was_sent_in_it() {
             }
         }
     }
-    assert_eq!(told, 4);
+    assert_eq!(reports, 4);
 }

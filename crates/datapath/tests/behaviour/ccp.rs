@@ -142,13 +142,13 @@ impl Agent {
 
     /// Each packet is one message.
     fn drain(&mut self) -> Vec<String> {
-        let mut told = Vec::new();
+        let mut texts = Vec::new();
         while let Some((_, packet)) = self.datapath.poll_transmit(1024) {
             let messages: Vec<_> = Dialect::Ccp.to_plane(packet).collect();
             assert_eq!(messages.len(), 1);
-            told.push(tell(messages[0].as_ref().unwrap()));
+            texts.push(tell(messages[0].as_ref().unwrap()));
         }
-        told
+        texts
     }
 
     fn state(&self, flow: FlowId) -> FlowState {

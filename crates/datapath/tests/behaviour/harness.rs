@@ -151,16 +151,16 @@ impl Harness {
 
     /// Everything that the datapath has to send, as text.
     pub(crate) fn drain(&mut self) -> Vec<String> {
-        let mut told = Vec::new();
+        let mut messages = Vec::new();
         while let Some((_, packet)) = self.datapath.poll_transmit(1400) {
             assert!(packet.len() <= 1400);
-            told.extend(
+            messages.extend(
                 Dialect::Own
                     .to_plane(packet)
                     .map(|message| tell(&message.unwrap())),
             );
         }
-        told
+        messages
     }
 }
 

@@ -27,11 +27,11 @@ fn reports_beyond_the_bound_are_dropped_and_counted() {
     for _ in 0..100 {
         harness.ack(flow, 1);
     }
-    let told = harness.drain();
+    let messages = harness.drain();
     let statistics = harness.datapath.statistics();
     assert!(statistics.reports_dropped > 50);
     // One was sent before.
-    assert_eq!(told.len() as u64, statistics.reports - 1);
+    assert_eq!(messages.len() as u64, statistics.reports - 1);
     // What was computed does not depend on what was sent.
     let variables = harness.datapath.flow(flow).unwrap().variables.to_vec();
     assert_eq!(variables, [0, 100]);
@@ -48,8 +48,8 @@ fn what_must_not_be_lost_is_not_lost_to_reports() {
         let other = harness.start();
         expected.push(format!("created {}.{} reno", other.slot, other.generation));
     }
-    let told = harness.drain();
-    let created: Vec<_> = told
+    let messages = harness.drain();
+    let created: Vec<_> = messages
         .into_iter()
         .filter(|m| m.starts_with("created"))
         .collect();

@@ -76,9 +76,9 @@ fn a_new_flow_has_its_part_within_a_second() {
                 assert!(used > 0.92, "{inner}, {mbit} Mbit/s, {rtt_ms} ms: {used}");
                 for place in 1..5 {
                     let (arrived, had) = arrival(&outcome, place, mbit, 10);
-                    let told = format!("{inner}, {mbit} Mbit/s, {rtt_ms} ms, flow {place}");
-                    assert!(arrived <= 1.0, "{told}: after {arrived} s");
-                    assert!((0.9..1.1).contains(&had), "{told}: {had} of its part");
+                    let context = format!("{inner}, {mbit} Mbit/s, {rtt_ms} ms, flow {place}");
+                    assert!(arrived <= 1.0, "{context}: after {arrived} s");
+                    assert!((0.9..1.1).contains(&had), "{context}: {had} of its part");
                 }
             }
         }
@@ -168,10 +168,10 @@ fn what_is_not_used_is_not_kept() {
         let spec = format!("{MANAGER}:share={share},algorithm=cubic");
         let flows = [(Traffic::Bulk, 0), (Traffic::Bulk, 0), (little, 0)];
         for (had, utilisation) in each_seed([3, 4], |seed| shares(&spec, &flows, seed)) {
-            let told = format!("{share}: {had:?}, {utilisation}");
-            assert!((had[0] - had[1]).abs() < 0.05, "{told}");
-            assert!((had[2] - part).abs() < 0.02, "{told}");
-            assert!(utilisation > 0.9, "{told}");
+            let context = format!("{share}: {had:?}, {utilisation}");
+            assert!((had[0] - had[1]).abs() < 0.05, "{context}");
+            assert!((had[2] - part).abs() < 0.02, "{context}");
+            assert!(utilisation > 0.9, "{context}");
         }
     }
 }
@@ -188,8 +188,8 @@ fn alone_it_does_as_the_inner_algorithm() {
             };
             let managed = run(&format!("{MANAGER}:algorithm={inner}"));
             let plain = run(inner);
-            let told = format!("{inner}, {mbit} Mbit/s, {rtt_ms} ms: {managed}, {plain}");
-            assert!(managed > least && managed > plain - 0.06, "{told}");
+            let context = format!("{inner}, {mbit} Mbit/s, {rtt_ms} ms: {managed}, {plain}");
+            assert!(managed > least && managed > plain - 0.06, "{context}");
         }
     }
 }

@@ -54,17 +54,17 @@ fn the_queue_is_held_near_the_threshold_by_two_flows_and_by_twenty() {
                 (queue(&outcome, config.measure.from), outcome)
             });
             for (queue, outcome) in runs {
-                let told = format!("{flows} flows, {mbit} Mbit/s, {rtt_us} µs, K = {k}");
+                let context = format!("{flows} flows, {mbit} Mbit/s, {rtt_us} µs, K = {k}");
                 let edge = &outcome.edges[BOTTLENECK];
                 let mean = series::mean(&queue);
                 let (_, most) = series::extremes(&queue);
-                assert_eq!(edge.dropped, 0, "{told}");
-                assert!(edge.utilisation > 0.98, "{told}: {}", edge.utilisation);
+                assert_eq!(edge.dropped, 0, "{context}");
+                assert!(edge.utilisation > 0.98, "{context}: {}", edge.utilisation);
                 let near = mean / k as f64;
-                assert!((0.7..1.3).contains(&near), "{told}: a mean of {mean}");
+                assert!((0.7..1.3).contains(&near), "{context}: a mean of {mean}");
                 let bound = k + 2 * u64::from(flows) + 4;
-                assert!(most <= bound as f64, "{told}: {most}");
-                assert!(jain(&outcome) > 0.9, "{told}: {}", jain(&outcome));
+                assert!(most <= bound as f64, "{context}: {most}");
+                assert!(jain(&outcome) > 0.9, "{context}: {}", jain(&outcome));
             }
         }
     }

@@ -56,26 +56,26 @@ fn marks_instead_of_losses_and_one_reduction_a_window() {
             });
             for (outcome, native) in runs {
                 let (flow, edge) = (&outcome.flows[0], &outcome.edges[BOTTLENECK]);
-                let told = format!("{algorithm} over {name}");
-                assert_eq!((edge.dropped, flow.retransmissions), (0, 0), "{told}");
-                assert!(edge.marked > 0, "{told}");
+                let context = format!("{algorithm} over {name}");
+                assert_eq!((edge.dropped, flow.retransmissions), (0, 0), "{context}");
+                assert!(edge.marked > 0, "{context}");
                 let falls = reductions(&outcome);
-                assert!(falls.len() >= 4, "{told}: {falls:?}");
+                assert!(falls.len() >= 4, "{context}: {falls:?}");
                 // The packets that follow a reduction may find the queue as long still, and be
                 // marked: that is another window's.
                 for fall in &falls {
                     let share = fall.to / fall.from;
                     let once = (share - left).abs() < 0.03;
                     let twice = (share - left * left).abs() < 0.03;
-                    assert!(once || twice, "{told}: {fall:?}");
+                    assert!(once || twice, "{context}: {fall:?}");
                 }
                 let inside = reductions(&native);
                 assert!(
                     falls.len().abs_diff(inside.len()) <= 2,
-                    "{told}: {falls:?}, {inside:?}"
+                    "{context}: {falls:?}, {inside:?}"
                 );
                 let ratio = edge.utilisation / native.edges[BOTTLENECK].utilisation;
-                assert!((0.95..1.05).contains(&ratio), "{told}: {ratio}");
+                assert!((0.95..1.05).contains(&ratio), "{context}: {ratio}");
             }
         }
     }

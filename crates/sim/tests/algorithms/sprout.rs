@@ -72,23 +72,27 @@ fn on_cellular_links_the_delay_is_far_below_cubics_and_below_bbrs() {
         each_seed(1..=4, |seed| {
             let [sprout, cubic, bbr] =
                 ["sprout", "native-cubic", "bbr"].map(|spec| alone(spec, rtt_ms, seed));
-            let told = format!("{rtt_ms} ms");
-            assert!(sprout.utilisation > 0.9, "{told}: {}", sprout.utilisation);
+            let context = format!("{rtt_ms} ms");
+            assert!(
+                sprout.utilisation > 0.9,
+                "{context}: {}",
+                sprout.utilisation
+            );
             let bound = 100.0 + 1.5 * rtt_ms as f64;
-            assert!(p95_ms(&sprout) < bound, "{told}: {} ms", p95_ms(&sprout));
+            assert!(p95_ms(&sprout) < bound, "{context}: {} ms", p95_ms(&sprout));
             assert!(
                 p95_ms(&cubic) > 8.0 * p95_ms(&sprout),
-                "{told}: {} and {} ms",
+                "{context}: {} and {} ms",
                 p95_ms(&cubic),
                 p95_ms(&sprout)
             );
             assert!(
                 p95_ms(&bbr) > p95_ms(&sprout),
-                "{told}: {} and {} ms",
+                "{context}: {} and {} ms",
                 p95_ms(&bbr),
                 p95_ms(&sprout)
             );
-            assert_eq!(sprout.dropped, 0, "{told}");
+            assert_eq!(sprout.dropped, 0, "{context}");
         });
     }
 }

@@ -33,10 +33,10 @@ fn a_few_segments_wait_and_the_link_is_full() {
         let outcome = observed(&config, &[spec]);
         let queue = waiting(&outcome, mbit);
         let edge = &outcome.edges[BOTTLENECK];
-        let told = format!("{spec}, {mbit} Mbit/s, {rtt_ms} ms: {queue:.2}, {edge:?}");
-        assert!((least..=most).contains(&queue), "{told}");
-        assert!(edge.utilisation > 0.99, "{told}");
-        assert_eq!(outcome.flows[0].retransmissions, 0, "{told}");
+        let context = format!("{spec}, {mbit} Mbit/s, {rtt_ms} ms: {queue:.2}, {edge:?}");
+        assert!((least..=most).contains(&queue), "{context}");
+        assert!(edge.utilisation > 0.99, "{context}");
+        assert_eq!(outcome.flows[0].retransmissions, 0, "{context}");
     }
 }
 
@@ -79,9 +79,9 @@ fn neither_seldom_reports_nor_a_late_plane_harm_it() {
         ("vegas:report=rtt", 100),
     ] {
         let (utilisation, queue, resent) = runs(spec, delay_ms);
-        let told = format!("{spec}, {delay_ms} ms late: {utilisation}, {queue}, {resent}");
-        assert!(utilisation > 0.99 && resent == 0, "{told}");
-        assert!((2.0..=4.0).contains(&queue), "{told}");
+        let context = format!("{spec}, {delay_ms} ms late: {utilisation}, {queue}, {resent}");
+        assert!(utilisation > 0.99 && resent == 0, "{context}");
+        assert!((2.0..=4.0).contains(&queue), "{context}");
     }
 }
 
@@ -147,11 +147,11 @@ fn slow_start_leaves_no_queue_behind() {
         // Slow start takes at most twenty round trips.
         let outcome = observed(&network.warm_config(1, 0.75), &["vegas"]);
         let queue = waiting(&outcome, mbit);
-        let told = format!("{mbit} Mbit/s, {rtt_ms} ms: {queue:.1} packets wait");
-        assert!(queue < 8.0, "{told}");
-        assert_eq!(outcome.flows[0].retransmissions, 0, "{told}");
+        let context = format!("{mbit} Mbit/s, {rtt_ms} ms: {queue:.1} packets wait");
+        assert!(queue < 8.0, "{context}");
+        assert_eq!(outcome.flows[0].retransmissions, 0, "{context}");
         let used = outcome.edges[BOTTLENECK].utilisation;
-        assert!(used > 0.85, "{told}, {used}");
+        assert!(used > 0.85, "{context}, {used}");
     }
 }
 

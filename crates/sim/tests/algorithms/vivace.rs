@@ -47,16 +47,16 @@ fn the_utility_climbs_to_nearly_the_best_and_stays() {
     for (mbit, rtt_ms) in PATHS {
         let outcome = observed(&alone(mbit, rtt_ms, 60.0).config(1), &["vivace"]);
         let climb = utility(&outcome.flows[0], 1.0);
-        let told = format!("{mbit} Mbit/s, {rtt_ms} ms");
-        assert!(climb[0].1 < 0.8 * best(mbit), "{told}: {:?}", climb[0]);
+        let context = format!("{mbit} Mbit/s, {rtt_ms} ms");
+        assert!(climb[0].1 < 0.8 * best(mbit), "{context}: {:?}", climb[0]);
         let later = series::between(&climb, 10.0, 61.0);
         let shares: Vec<_> = later.iter().map(|p| p.1 / best(mbit)).collect();
         let good = shares.iter().filter(|share| **share > 0.85).count();
-        assert!(good * 10 > shares.len() * 9, "{told}: {shares:.2?}");
+        assert!(good * 10 > shares.len() * 9, "{context}: {shares:.2?}");
         let mut sorted = shares.clone();
         sorted.sort_by(f64::total_cmp);
         let median = sorted[sorted.len() / 2];
-        assert!(median > 0.93, "{told}: {median}");
+        assert!(median > 0.93, "{context}: {median}");
     }
 }
 
@@ -70,14 +70,17 @@ fn the_queue_is_short_in_a_deep_buffer() {
         let config = network.warm_config(1, 0.25);
         let with = observed(&config, &["vivace"]);
         let edge = &with.edges[BOTTLENECK];
-        let told = format!("{mbit} Mbit/s, {rtt_ms} ms");
-        assert!(edge.utilisation > 0.9, "{told}: {edge:?}");
-        assert!(edge.queueing_us.unwrap().mean < 5_000.0, "{told}: {edge:?}");
+        let context = format!("{mbit} Mbit/s, {rtt_ms} ms");
+        assert!(edge.utilisation > 0.9, "{context}: {edge:?}");
+        assert!(
+            edge.queueing_us.unwrap().mean < 5_000.0,
+            "{context}: {edge:?}"
+        );
         let without = observed(&config, &["vivace:latency=0"]);
         let full = without.edges[BOTTLENECK].queueing_us.unwrap().mean;
         assert!(
             full > 20.0 * edge.queueing_us.unwrap().mean.max(1_000.0),
-            "{told}: {full} µs"
+            "{context}: {full} µs"
         );
     }
 }
@@ -113,11 +116,12 @@ fn random_losses_do_not_stop_it() {
         });
         let cubic = Dumbbell::new(mbit, rtt_ms, 60.0).native(Native::Cubic);
         let cubic = lossy(cubic, per_mille, &[], 1);
-        let told = format!("{mbit} Mbit/s, {rtt_ms} ms, {per_mille} ‰: {shares:.3?}, {cubic:.3}");
-        println!("{told}");
+        let context =
+            format!("{mbit} Mbit/s, {rtt_ms} ms, {per_mille} ‰: {shares:.3?}, {cubic:.3}");
+        println!("{context}");
         let mean = shares.iter().sum::<f64>() / shares.len() as f64;
-        assert!(mean > least, "{told}");
-        assert!(mean > 3.0 * cubic, "{told}");
+        assert!(mean > least, "{context}");
+        assert!(mean > 3.0 * cubic, "{context}");
     }
 }
 
@@ -138,9 +142,9 @@ fn two_flows_come_to_a_fair_share() {
         });
         for outcome in runs {
             let (fair, edge) = (jain(&outcome), &outcome.edges[BOTTLENECK]);
-            let told = format!("{mbit} Mbit/s, {rtt_ms} ms: {fair}");
-            assert!(fair > 0.9, "{told}");
-            assert!(edge.utilisation > 0.9, "{told}: {edge:?}");
+            let context = format!("{mbit} Mbit/s, {rtt_ms} ms: {fair}");
+            assert!(fair > 0.9, "{context}");
+            assert!(edge.utilisation > 0.9, "{context}: {edge:?}");
         }
     }
 }
@@ -167,12 +171,12 @@ fn five_flows_come_to_a_fair_share() {
         let rates = outcome.flows.iter().map(|f| f.delivered_bytes as f64);
         let least = rates.fold(f64::INFINITY, f64::min) * 8e-6 / 60.0;
         let queueing_ms = edge.queueing_us.unwrap().mean / 1e3;
-        let told =
+        let context =
             format!("seed {seed}: {fair:.3}, least {least:.2} Mbit/s, queue {queueing_ms:.1} ms");
-        println!("{told}");
-        assert!(fair > 0.8 && least > 2.0, "{told}");
-        assert!(edge.utilisation > 0.9, "{told}: {edge:?}");
-        assert!(queueing_ms < 40.0, "{told}");
+        println!("{context}");
+        assert!(fair > 0.8 && least > 2.0, "{context}");
+        assert!(edge.utilisation > 0.9, "{context}: {edge:?}");
+        assert!(queueing_ms < 40.0, "{context}");
         sum += fair;
     }
     let mean = sum / runs.len() as f64;

@@ -209,8 +209,8 @@ fn rfc_8257_3_2_echoes_each_run_of_marks_exactly() {
     // Unmarked, then marked: the first is acknowledged as such at once, and the second too.
     assert_eq!(side.data(50_000, 50_500, false), vec![]);
     let acks = side.data(50_500, 51_000, true);
-    let told: Vec<_> = acks.iter().map(|a| (a.ack, a.ece)).collect();
-    assert_eq!(told, [(50_500, false), (51_000, true)]);
+    let echoes: Vec<_> = acks.iter().map(|a| (a.ack, a.ece)).collect();
+    assert_eq!(echoes, [(50_500, false), (51_000, true)]);
     // Within a run, every second segment.
     assert_eq!(side.data(51_000, 51_500, true), vec![]);
     let acks = side.data(51_500, 52_000, true);
