@@ -29,7 +29,7 @@ fn info(slot: u32, now_us: u64, tag: u32) -> FlowInfo {
     }
 }
 
-/// The members' windows, as they were told.
+/// The window of each member, by the last command.
 #[derive(Default)]
 struct CommandedWindows(BTreeMap<FlowId, u64>);
 
@@ -46,7 +46,7 @@ impl CommandSink for CommandedWindows {
 
 struct Fixture {
     plane: Plane,
-    told: CommandedWindows,
+    windows: CommandedWindows,
     now_us: u64,
 }
 
@@ -57,20 +57,20 @@ impl Fixture {
         plane.add(|programs| choice.build(programs)).unwrap();
         Self {
             plane,
-            told: CommandedWindows::default(),
+            windows: CommandedWindows::default(),
             now_us: 1_000_000,
         }
     }
 
     fn create(&mut self, slot: u32, tag: u32) {
         let info = info(slot, self.now_us, tag);
-        self.told.0.remove(&id(slot));
+        self.windows.0.remove(&id(slot));
         let event = Event::Created {
             flow: id(slot),
             algorithm: 0,
             info: &info,
         };
-        self.plane.on_event(event, &mut self.told);
+        self.plane.on_event(event, &mut self.windows);
     }
 
     /// A report with these values for the fields of these names; all else is 0.
@@ -85,24 +85,25 @@ impl Fixture {
         let report = RawReport {
             program: ProgramId::new(0, 0),
             time_us: self.now_us,
-            cwnd: self.told.0.get(&id(slot)).copied().unwrap_or(1),
+            cwnd: self.windows.0.get(&id(slot)).copied().unwrap_or(1),
             rate: 0,
             fields: &fields,
         };
         let flow = id(slot);
         self.plane
-            .on_event(Event::Reported { flow, report }, &mut self.told);
+            .on_event(Event::Reported { flow, report }, &mut self.windows);
     }
 
     fn close(&mut self, slot: u32) {
-        self.told.0.remove(&id(slot));
+        self.windows.0.remove(&id(slot));
         let flow = id(slot);
-        self.plane.on_event(Event::Closed { flow }, &mut self.told);
+        self.plane
+            .on_event(Event::Closed { flow }, &mut self.windows);
     }
 
     /// The members' windows of one of the two hosts.
     fn windows(&self, host: u32) -> Vec<u64> {
-        let of_host = self.told.0.iter().filter(|(f, _)| f.slot / 4 == host);
+        let of_host = self.windows.0.iter().filter(|(f, _)| f.slot / 4 == host);
         of_host.map(|(_, cwnd)| *cwnd).collect()
     }
 }
@@ -317,12 +318,12 @@ proptest! {
                 Step::Resume(slot) => {
                     let info = info(slot, fixture.now_us, 0);
                     let event = Event::Resumed { flow: id(slot), algorithm: 0, info: &info };
-                    fixture.plane.on_event(event, &mut fixture.told);
+                    fixture.plane.on_event(event, &mut fixture.windows);
                 }
                 Step::Fault(slot) => {
-                    fixture.told.0.remove(&id(slot));
+                    fixture.windows.0.remove(&id(slot));
                     let event = Event::Faulted { flow: id(slot), reason: "a test" };
-                    fixture.plane.on_event(event, &mut fixture.told);
+                    fixture.plane.on_event(event, &mut fixture.windows);
                 }
                 Step::Pass(us) => fixture.now_us += us,
             }
