@@ -17,7 +17,7 @@ mod stage;
 mod text;
 mod walk;
 
-pub use generate::{GenerateError, generate};
+pub use generate::{GenerateError, fit, generate};
 pub use host::Host;
 pub use insn::{Alu, Cond, Insn, Operand, Reg, Size};
 pub use text::listing;

@@ -19,14 +19,16 @@
 //! | 320 | 128 bytes for the datapath's own use (addresses, counters) | datapath |
 //! | 448 | the [report header](REPORT) | program, datapath |
 //! | 512 | `variables: [u64; n]`, report fields first, so that a report is one run of bytes | program |
-//! | 512 + 8n | `staged mask: [u64; ceil(n / 64)]`: bit `i` = variable `i` has a staged value | plane |
-//! | then | `staged values: [u64; n]` | plane |
-//! | then | 256 bytes for intermediate values of one invocation | program |
+//! | 512 + 8n | `staged mask: [u64; ceil(s / 64)]`: bit `i % s` = variable `i` has a staged value | plane |
+//! | then | `staged values: [u64; s]`, that of variable `i` at `i % s` | plane |
+//! | then | intermediate values of one invocation, `u64` each | program |
 //!
 //! What every invocation touches lies in the first line of 64 bytes, then the signals: those of CCP
 //! Table 2 end the third line.
 //!
-//! `n` is the capacity of the frame: the most variables of any program that may run in it.
+//! `n` is the capacity of the frame: the most variables of any program that may run in it. `s` is the
+//! most control variables of one, but at least 1. Only control variables are staged, and those of a
+//! program follow each other, so no two of them have the same `i % s`.
 //!
 //! **Staging.** The plane makes `stage.sequence` odd, writes the stage, and makes it the next
 //! even number. Before an invocation the datapath sets `pending` to `stage.sequence` if that is
@@ -117,18 +119,33 @@ pub enum Fault {
 
 pub use fairwater_lang::MAX_RATE;
 
-/// The shape of a frame of a given capacity.
+/// The shape of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameLayout {
     capacity: usize,
+    staged: usize,
+    scratch: usize,
 }
 
 impl FrameLayout {
-    /// A frame for programs of at most `capacity` variables, rounded up to a multiple of 8.
+    /// The most intermediate values of an expression that can wait in a frame at a time.
+    pub const SCRATCH: usize = 32;
+
+    /// A frame for any program of at most `capacity` variables, rounded up to a multiple of 8.
     #[must_use]
     pub const fn new(capacity: usize) -> Self {
+        let capacity = capacity.next_multiple_of(8);
+        Self::sized(capacity, capacity, Self::SCRATCH)
+    }
+
+    /// A frame for programs of at most `capacity` variables, `controls` control variables and
+    /// `scratch` intermediate values at a time.
+    #[must_use]
+    pub const fn sized(capacity: usize, controls: usize, scratch: usize) -> Self {
         Self {
-            capacity: capacity.next_multiple_of(8),
+            capacity,
+            staged: if controls == 0 { 1 } else { controls },
+            scratch,
         }
     }
 
@@ -136,6 +153,12 @@ impl FrameLayout {
     #[must_use]
     pub const fn capacity(self) -> usize {
         self.capacity
+    }
+
+    /// The most control variables of a program that may run in this frame, at least 1.
+    #[must_use]
+    pub const fn staged(self) -> usize {
+        self.staged
     }
 
     /// Offset of variable `i`, bytes.
@@ -150,20 +173,34 @@ impl FrameLayout {
         self.variable(self.capacity)
     }
 
-    /// Offset of the staged value of variable `i`, bytes.
+    /// 64-bit words of the staged mask.
     #[must_use]
-    pub const fn staged_value(self, i: usize) -> usize {
-        self.staged_mask() + 8 * self.capacity.div_ceil(64) + 8 * i
+    pub const fn staged_words(self) -> usize {
+        self.staged.div_ceil(64)
     }
 
-    /// How many intermediate values of an expression can wait in the frame at a time.
-    pub const SCRATCH: usize = 32;
+    /// Word and bit of control variable `i` in the staged mask.
+    #[must_use]
+    pub const fn staged_bit(self, i: usize) -> (usize, usize) {
+        let slot = i % self.staged;
+        (slot / 64, slot % 64)
+    }
+
+    /// Offset of the staged value of control variable `i`, bytes.
+    #[must_use]
+    pub const fn staged_value(self, i: usize) -> usize {
+        self.staged_values() + 8 * (i % self.staged)
+    }
+
+    const fn staged_values(self) -> usize {
+        self.staged_mask() + 8 * self.staged_words()
+    }
 
     /// Offset of intermediate value `slot`, bytes, if there are that many.
     #[must_use]
     pub const fn scratch(self, slot: usize) -> Option<usize> {
-        if slot < Self::SCRATCH {
-            Some(self.staged_value(self.capacity) + 8 * slot)
+        if slot < self.scratch {
+            Some(self.staged_values() + 8 * (self.staged + slot))
         } else {
             None
         }
@@ -172,6 +209,6 @@ impl FrameLayout {
     /// Bytes of the whole frame, a multiple of 64.
     #[must_use]
     pub const fn size(self) -> usize {
-        (self.staged_value(self.capacity) + 8 * Self::SCRATCH).next_multiple_of(64)
+        (self.staged_values() + 8 * (self.staged + self.scratch)).next_multiple_of(64)
     }
 }

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::{io, process};
 
+use fairwater_exec::ebpf::fit;
 use fairwater_exec::frame::FrameLayout;
 use fairwater_lang::{Program, SignalSet};
 use fairwater_plane::{Ecn, HostedAlgorithm, ProgramId};
@@ -118,8 +119,7 @@ impl KernelSide {
                 programs: programs.len(),
             });
         }
-        let widest = programs.iter().map(|p| p.program.variables.len()).max();
-        let layout = FrameLayout::new(widest.unwrap_or(0));
+        let layout = fit(programs.iter().map(|p| p.program));
         let read = programs
             .iter()
             .fold(SignalSet::EMPTY, |all, p| all.union(p.program.signals));

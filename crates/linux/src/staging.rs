@@ -60,17 +60,18 @@ pub(crate) fn stage(frame: Frame<'_>, side: &KernelSide, generation: u32, comman
     for &(variable, value) in &command.updates {
         let at = usize::from(variable);
         if at < layout.capacity() {
+            let (word, bit) = layout.staged_bit(at);
             frame.u64(layout.staged_value(at)).store(value, Relaxed);
             frame
-                .u64(layout.staged_mask() + 8 * (at / 64))
-                .fetch_or(1 << (at % 64), Relaxed);
+                .u64(layout.staged_mask() + 8 * word)
+                .fetch_or(1 << bit, Relaxed);
         }
     }
     sequence.store((begun | 1).wrapping_add(1), Release);
 }
 
 fn clear_updates(frame: Frame<'_>, layout: FrameLayout) {
-    for word in 0..layout.capacity().div_ceil(64) {
+    for word in 0..layout.staged_words() {
         frame.u64(layout.staged_mask() + 8 * word).store(0, Relaxed);
     }
 }

@@ -60,6 +60,8 @@ pub(super) enum ComparisonNeed {
 pub(super) struct Emitter<'a> {
     pub(super) asm: &'a mut Asm,
     pub(super) layout: FrameLayout,
+    /// How many scratch slots have been used at a time.
+    pub(super) slots: usize,
 }
 
 impl Emitter<'_> {
@@ -382,7 +384,8 @@ impl Emitter<'_> {
         self.layout.variable(at.into()) as i16
     }
 
-    pub(super) fn scratch(&self, slot: usize) -> Result<i16, GenerateError> {
+    pub(super) fn scratch(&mut self, slot: usize) -> Result<i16, GenerateError> {
+        self.slots = self.slots.max(slot + 1);
         match self.layout.scratch(slot) {
             Some(at) => Ok(at as i16),
             None => Err(GenerateError::TooDeep),

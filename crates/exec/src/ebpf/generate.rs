@@ -12,7 +12,7 @@ use crate::frame::{
     REPORT_ASKED, REPORT_COUNT, REPORT_CWND, REPORT_HEADER_LEN, REPORT_RATE, REPORT_TIME,
     TIMER_ZERO,
 };
-use fairwater_lang::{Binary, Event, Expr, Place, Program, Signal, Stmt};
+use fairwater_lang::{Binary, Event, Expr, Place, Program, Scope, Signal, Stmt};
 
 use Reg::{R0, R1, R2, R3, R5, R6, R8, R9};
 
@@ -61,9 +61,61 @@ pub fn generate(
     layout: FrameLayout,
     host: &dyn Host,
 ) -> Result<Vec<Insn>, GenerateError> {
-    let (needed, capacity) = (program.variables.len(), layout.capacity());
-    if needed > capacity {
-        return Err(GenerateError::TooManyVariables { needed, capacity });
+    Ok(emit(program, layout, host)?.0)
+}
+
+/// The smallest frame in which any of these programs may run.
+///
+/// A program that [`generate`] refuses is refused with this frame too.
+#[must_use]
+pub fn fit<'p>(programs: impl IntoIterator<Item = &'p Program>) -> FrameLayout {
+    let (mut variables, mut staged, mut slots) = (0, 0, 0);
+    for program in programs {
+        let largest = FrameLayout::new(program.variables.len());
+        let needed = emit(program, largest, &Nowhere).map_or(FrameLayout::SCRATCH, |(_, n)| n);
+        variables = variables.max(program.variables.len());
+        staged = staged.max(controls(program));
+        slots = slots.max(needed);
+    }
+    FrameLayout::sized(variables, staged, slots)
+}
+
+/// A host for code that is counted and never runs.
+struct Nowhere;
+
+impl Host for Nowhere {
+    fn enter(&self, _: &mut Asm) {}
+
+    fn apply_cwnd(&self, _: &mut Asm) {}
+
+    fn apply_rate(&self, _: &mut Asm) {}
+
+    fn report(&self, _: &mut Asm, _: u32) {}
+
+    fn leave(&self, asm: &mut Asm) {
+        asm.exit();
+    }
+}
+
+/// How many control variables the program has.
+fn controls(program: &Program) -> usize {
+    let variables = program.variables.iter();
+    variables.filter(|v| v.scope == Scope::Control).count()
+}
+
+/// The code, and how many intermediate values wait in the frame at a time.
+fn emit(
+    program: &Program,
+    layout: FrameLayout,
+    host: &dyn Host,
+) -> Result<(Vec<Insn>, usize), GenerateError> {
+    for (needed, capacity) in [
+        (program.variables.len(), layout.capacity()),
+        (controls(program), layout.staged()),
+    ] {
+        if needed > capacity {
+            return Err(GenerateError::TooManyVariables { needed, capacity });
+        }
     }
     if i16::try_from(layout.size()).is_err() {
         let size = layout.size();
@@ -89,6 +141,7 @@ pub fn generate(
     let emit = Emitter {
         asm: &mut asm,
         layout,
+        slots: 0,
     };
     let mut body = Body {
         emit,
@@ -96,6 +149,7 @@ pub fn generate(
         notes_fallthrough,
     };
     body.events(&program.events, &plan)?;
+    let slots = body.emit.slots;
     asm.meet(done);
     let (changed, applied, send) = (asm.label(), asm.label(), asm.label());
     compare_controls(&mut asm, changed);
@@ -114,7 +168,7 @@ pub fn generate(
     let check_cwnd = !sets_positive_cwnd(program);
     apply_controls(&mut asm, host, applied, check_cwnd);
     stage::apply(&mut asm, program, layout, stage, main);
-    Ok(asm.finish()?)
+    Ok((asm.finish()?, slots))
 }
 
 /// Keeps the old controls, goes to `stage` if one is pending.

@@ -51,16 +51,19 @@ fn apply_updates(asm: &mut Asm, program: &Program, layout: FrameLayout) {
         asm.load(Size::U64, R2, R6, from);
         take_if_set(asm, bit.trailing_zeros() as usize, to);
     }
-    for (word, variables) in program.variables.chunks(64).enumerate() {
-        if variables.iter().all(|v| v.scope != Scope::Control) {
+    for word in 0..layout.staged_words() {
+        let staged: Vec<_> = program
+            .variables
+            .iter()
+            .enumerate()
+            .filter(|(i, v)| v.scope == Scope::Control && layout.staged_bit(*i).0 == word)
+            .collect();
+        if staged.is_empty() {
             continue;
         }
         asm.load(Size::U64, R1, R6, (layout.staged_mask() + 8 * word) as i16);
-        for (bit, variable) in variables.iter().enumerate() {
-            if variable.scope != Scope::Control {
-                continue;
-            }
-            let i = 64 * word + bit;
+        for (i, variable) in staged {
+            let (_, bit) = layout.staged_bit(i);
             asm.load(Size::U64, R2, R6, layout.staged_value(i) as i16);
             if variable.ty == Type::Bool {
                 // Of `x` and `-x` one has the highest bit, unless `x` is 0.

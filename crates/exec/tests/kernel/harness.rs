@@ -2,10 +2,10 @@
 
 use crate::bpf::{Array, Loaded};
 use fairwater_exec::ebpf::asm::Asm;
-use fairwater_exec::ebpf::{Alu, Cond, Host, Reg, Size, generate};
+use fairwater_exec::ebpf::{Alu, Cond, Host, Reg, Size, fit, generate};
 use fairwater_exec::frame::{self, FrameLayout};
 use fairwater_exec::interp::Input;
-use fairwater_lang::{Program, VarId};
+use fairwater_lang::{Program, Scope, VarId};
 
 /// Where the host notes what it was told to do, in the frame's bytes for the datapath.
 const NOTED_CWND: i16 = frame::DATAPATH;
@@ -129,12 +129,7 @@ pub(crate) struct Flow<'p> {
 impl<'p> Flow<'p> {
     /// Loads the programs; the first is the one that runs until a switch.
     pub(crate) fn new(programs: &[&'p Program]) -> Result<Self, String> {
-        let most = programs
-            .iter()
-            .map(|p| p.variables.len())
-            .max()
-            .unwrap_or(0);
-        let layout = FrameLayout::new(most);
+        let layout = fit(programs.iter().copied());
         let io = |e: std::io::Error| e.to_string();
         let frame = Array::new(layout.size()).map_err(io)?;
         let report = Array::new(frame::REPORT_HEADER_LEN + 8 * layout.capacity()).map_err(io)?;
@@ -209,12 +204,13 @@ impl<'p> Flow<'p> {
                 self.frame.write(at as usize, value);
             }
         }
-        let words = self.layout.capacity().div_ceil(64);
-        let mut mask = vec![0_u64; words];
+        let mut mask = vec![0_u64; self.layout.staged_words()];
+        let variables = &self.programs[self.running].0.variables;
         for &(VarId(i), value) in &stage.updates {
             let i = usize::from(i);
-            if i < self.layout.capacity() {
-                mask[i / 64] |= 1 << (i % 64);
+            if variables.get(i).is_some_and(|v| v.scope == Scope::Control) {
+                let (word, bit) = self.layout.staged_bit(i);
+                mask[word] |= 1 << bit;
                 self.frame.write(self.layout.staged_value(i), value);
             }
         }
