@@ -9,6 +9,7 @@ mod bulk;
 mod datapath;
 mod fallback;
 mod fidelity;
+mod flows;
 mod hosted;
 mod loopback;
 mod plane;
@@ -37,6 +38,8 @@ enum Benchmark {
     Fallback(fallback::Arguments),
     /// Throughput and queueing delay on an emulated path, against the kernel's own.
     Fidelity(fidelity::Arguments),
+    /// Memory of many live flows, and the time to attach and detach with them.
+    Flows(flows::Arguments),
     /// Throughput over loopback as a ratio to the same algorithm in the kernel.
     Loopback(loopback::Arguments),
     /// Reports per second of one core, against portus; needs no root.
@@ -56,6 +59,7 @@ fn main() -> anyhow::Result<()> {
         Benchmark::Datapath(arguments) => datapath::run(&arguments),
         Benchmark::Fallback(arguments) => fallback::run(&arguments),
         Benchmark::Fidelity(arguments) => fidelity::run(&arguments),
+        Benchmark::Flows(arguments) => flows::run(&arguments),
         Benchmark::Loopback(arguments) => loopback::run(&arguments),
         Benchmark::PlaneCpu(arguments) => plane::cpu(&arguments),
         Benchmark::PlaneRate(arguments) => plane::rate(&arguments),
