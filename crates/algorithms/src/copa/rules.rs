@@ -11,6 +11,11 @@ const STEADY_ROUNDS: u32 = 3;
 pub(super) const MAX_VELOCITY: u64 = 1 << 16;
 /// NSDI '18 §2.2: without an empty queue for so many round trips, others fill it.
 const PATIENCE_ROUNDS: u64 = 5;
+/// The same for a flow that has not competed for [`RECENT_US`] and lost nothing for
+/// [`LOSS_ROUNDS`]: as long as a newcomer of its like may need to converge.
+const LONG_PATIENCE_ROUNDS: u64 = 20;
+const RECENT_US: u64 = 10_000_000;
+const LOSS_ROUNDS: u64 = 10;
 /// Packets that one ACK lets out together.
 const TOGETHER: f64 = 2.0;
 /// NSDI '18 §2.2: RTTmax is the greatest RTT of so many round trips.
@@ -21,17 +26,14 @@ const TEST_EACH_US: u64 = 10_000_000;
 const DRAIN_ROUNDS: u64 = PATIENCE_ROUNDS + 2;
 /// RTTmin does not rise for so long after competitive mode began, µs.
 const MEMORY_US: u64 = 120_000_000;
-/// In competitive mode, a flow tests as well when the queueing delay falls by more than this part
-/// within [`FALL_ROUNDS`]: another flow may be testing, and only flows that test together can see
-/// that nobody else fills the queue.
-const FALL_PART: u64 = 48;
-const FALL_ROUNDS: u64 = 3;
 /// Two tests met the same RTT if their least RTTs differ by at most this part of the excess over
 /// RTTmin.
 const SAME_PART: u64 = 50;
 /// A round trip that loses more than this part of cwnd, and more than one packet, shows a queue
 /// that overflows unseen: RTTmin was measured while the queue was full.
 const OVERFLOW_PART: u64 = 8;
+/// The bound of cwnd after such an overflow ends after so many round trips without another.
+const OVERFLOW_ROUNDS: u32 = 16;
 /// 1/δ grows no further, packets: more than this in the queue is nobody's fair share.
 const MAX_SHARE: f64 = 10_000.0;
 
@@ -109,10 +111,12 @@ pub(crate) struct Rules {
     share: f64,
     base: WindowedMin,
     greatest: WindowedMax,
-    /// The greatest of the least RTTs of the last [`FALL_ROUNDS`], µs.
-    standing: WindowedMax,
     /// When the queue was nearly empty last, or what waits was this flow's own doing, µs.
     empty_at: u64,
+    /// When it was last in competitive mode, µs.
+    competed_at: Option<u64>,
+    /// When it last lost packets out of slow start, µs.
+    lost_at: Option<u64>,
     /// Slow start's overshoot is drained.
     settled: bool,
     contest: Option<Contest>,
@@ -123,8 +127,8 @@ pub(crate) struct Rules {
     recovering_until_us: u64,
     /// RTTmin does not rise before, µs.
     base_until_us: Option<u64>,
-    /// After an overflow: the bound of cwnd, bytes, and until when it holds, µs.
-    overflow: Option<(u64, u64)>,
+    /// After an overflow: the bound of cwnd, bytes, and the round trips that it has held.
+    overflow: Option<(u64, u32)>,
     slow_start: bool,
     setting: Setting,
 }
@@ -166,10 +170,8 @@ impl Contest {
         }
     }
 
-    /// Whether a test begins: when one is due, or nearly due and others seem to test.
-    fn test_is_due(&self, now_us: u64, delay_falls: bool) -> bool {
-        let since_us = now_us.saturating_sub(self.since_us);
-        since_us > self.test_after_us || (delay_falls && 4 * since_us > 3 * self.test_after_us)
+    fn test_is_due(&self, now_us: u64) -> bool {
+        now_us.saturating_sub(self.since_us) > self.test_after_us
     }
 
     /// Ends a test that met no empty queue. Whether the path became longer: the test before met the
@@ -201,8 +203,9 @@ impl Rules {
             share,
             base: WindowedMin::default(),
             greatest: WindowedMax::default(),
-            standing: WindowedMax::default(),
             empty_at: 0,
+            competed_at: None,
+            lost_at: None,
             settled: false,
             contest: None,
             round: None,
@@ -246,6 +249,9 @@ impl Rules {
                 // A timeout in a test: cwnd before says nothing any more.
                 contest.former_cwnd = 0;
             }
+            if reading.slow_start {
+                self.overflow = None;
+            }
             // Where cwnd went before says nothing of where it goes now.
             self.round = None;
             (self.setting.heading, self.setting.velocity) = if reading.slow_start {
@@ -253,6 +259,9 @@ impl Rules {
             } else {
                 (false, MAX_VELOCITY)
             };
+        }
+        if reading.lost > 0 && !reading.slow_start {
+            self.lost_at = Some(reading.time_us);
         }
         self.setting.restored = 0;
         match reading.rtt_us {
@@ -278,7 +287,7 @@ impl Rules {
             Some(contest) if contest.test_until_us.is_none() => contest.share,
             _ => self.share,
         };
-        self.setting.ceiling = self.ceiling(reading.time_us);
+        self.setting.ceiling = self.ceiling();
         self.setting
     }
 
@@ -303,14 +312,13 @@ impl Rules {
         if !self.settled {
             self.empty_at = now;
         }
-        let patience = PATIENCE_ROUNDS.saturating_mul(reading.srtt_us.min(MEMORY_US));
-        if self.mode == CopaMode::Default || now.saturating_sub(self.empty_at) <= patience {
+        if self.mode == CopaMode::Default
+            || now.saturating_sub(self.empty_at) <= self.patience_us(reading)
+        {
             return;
         }
-        let window = FALL_ROUNDS.saturating_mul(reading.srtt_us);
-        let high = self.standing.update(now, least, window);
-        let fall = high.saturating_sub(least);
-        let delay_falls = fall.saturating_mul(FALL_PART) > high.saturating_sub(base);
+        self.competed_at = Some(now);
+        let patience = PATIENCE_ROUNDS.saturating_mul(reading.srtt_us.min(MEMORY_US));
         let first_test_us = (2 * patience).min(TEST_EACH_US);
         let contest = self
             .contest
@@ -326,7 +334,7 @@ impl Rules {
                 }
             }
             Some(_) => contest.test_least_us = contest.test_least_us.min(least),
-            None if contest.test_is_due(now, delay_falls) => {
+            None if contest.test_is_due(now) => {
                 let path = reading.cwnd as f64 * base as f64 / reading.srtt_us.max(1) as f64;
                 contest.test_until_us = Some(now.saturating_add(patience));
                 contest.test_least_us = least;
@@ -336,6 +344,25 @@ impl Rules {
             }
             None => {}
         }
+    }
+
+    /// For how long the queue may stay unemptied before the flow competes, µs. The paper's five round
+    /// trips are shorter than the convergence of a newcomer, and flows that compete for that reason
+    /// keep each other competing. Flows that fill the buffer stay, and make it overflow.
+    fn patience_us(&self, reading: &Reading) -> u64 {
+        let within = |at: Option<u64>, us: u64| {
+            at.is_some_and(|at| reading.time_us.saturating_sub(at) <= us)
+        };
+        let srtt_us = reading.srtt_us.min(MEMORY_US);
+        let alarmed = self.contest.is_some()
+            || within(self.competed_at, RECENT_US)
+            || within(self.lost_at, LOSS_ROUNDS.saturating_mul(srtt_us));
+        let rounds = if alarmed {
+            PATIENCE_ROUNDS
+        } else {
+            LONG_PATIENCE_ROUNDS
+        };
+        rounds.saturating_mul(srtt_us)
     }
 
     /// NSDI '18 §2.2 and nothing else: the queue is nearly empty below a tenth of its range.
@@ -357,31 +384,34 @@ impl Rules {
     }
 
     /// The bound of cwnd while a test or an overflow holds the flow back.
-    fn ceiling(&mut self, now_us: u64) -> u64 {
+    fn ceiling(&self) -> u64 {
         let test = self.contest.filter(|c| c.test_until_us.is_some());
         let test = test.map_or(u64::MAX, |contest| contest.test_cwnd);
-        self.overflow = self.overflow.filter(|(_, until)| now_us < *until);
         self.overflow.map_or(test, |(cwnd, _)| cwnd.min(test))
     }
 
-    /// Takes out of cwnd what an overflowing queue lost in a round trip, as the delay says nothing:
-    /// the paper has no answer, and cwnd would grow for ever.
+    /// Halves cwnd when an overflowing queue lost much in a round trip and the delay says nothing of
+    /// it; lets cwnd grow by a packet a round trip until the delay does (RFC 5681 §3.1), or for
+    /// [`OVERFLOW_ROUNDS`]. The paper has no answer, and cwnd would grow for ever.
     fn heed_overflow(&mut self, reading: &Reading, lost: u64) {
         let sent = reading.cwnd_packets;
         let delay_us = reading.srtt_us.saturating_sub(self.setting.base_us);
         let queued = sent as f64 * delay_us as f64 / reading.srtt_us.max(1) as f64;
-        if self.mode == CopaMode::Paper
-            || self.contest.is_some()
-            || queued > self.share.max(TOGETHER)
-            || lost <= 1
-            || lost.saturating_mul(OVERFLOW_PART) <= sent
-        {
+        if self.mode == CopaMode::Paper || queued > self.setting.share.max(TOGETHER) {
+            self.overflow = None;
             return;
         }
-        let kept = sent.saturating_sub(lost).max(sent / 4) as f64 / sent.max(1) as f64;
-        let until = reading.time_us.saturating_add(reading.srtt_us);
-        self.overflow = Some(((reading.cwnd as f64 * kept) as u64, until));
-        self.recovering_until_us = until;
+        if lost > 1 && lost.saturating_mul(OVERFLOW_PART) > sent {
+            self.overflow = Some((reading.cwnd / 2, 0));
+            self.recovering_until_us = reading.time_us.saturating_add(reading.srtt_us);
+        } else {
+            self.overflow = self
+                .overflow
+                .filter(|(_, rounds)| *rounds < OVERFLOW_ROUNDS)
+                .map(|(cwnd, rounds)| {
+                    (cwnd.saturating_add(reading.cwnd / sent.max(1)), rounds + 1)
+                });
+        }
     }
 
     /// RTTmin. Before it takes a greater one for true, the flow takes its packets out of the queue
