@@ -5,6 +5,7 @@
 
 mod bbr;
 mod bbr3;
+mod companies;
 mod congestion_manager;
 mod constant;
 mod copa;
