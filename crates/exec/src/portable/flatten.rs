@@ -398,31 +398,26 @@ impl Code {
         target: Option<Register>,
     ) -> Result<Register, Inexpressible> {
         let [weight, old, new] = self.operands([weight, old, new])?;
-        let result;
-        if matches!(weight, Register::Immediate(0..=10)) {
-            result = self.result(&[], target, &[new])?;
-            if old != result {
-                self.emit(Op::Bind, result, result, old);
-            }
-            self.emit(Op::Ewma, result, weight, new);
-        } else {
-            result = self.result(&[], target, &[weight, old, new])?;
-            // libccp's own would wrap around for a weight above 10.
-            let ten = Register::Immediate(10);
-            let share = self.allocate()?;
-            self.emit(Op::Min, share, weight, ten);
-            self.emit(Op::Mul, result, share, old);
-            self.emit(Op::Sub, share, ten, share);
-            self.emit(Op::Mul, share, share, new);
-            self.emit(Op::Add, result, result, share);
-            self.emit(Op::Div, result, result, ten);
-            self.emit(Op::NotIf, result, old, new);
-            self.free(share);
+        let weight = self.weight(weight)?;
+        let result = self.result(&[old], target, &[weight, new])?;
+        if old != result {
+            self.emit(Op::Bind, result, result, old);
         }
-        for operand in [weight, old, new] {
-            self.free(operand);
-        }
+        self.emit(Op::Ewma, result, weight, new);
+        self.free(weight);
+        self.free(new);
         Ok(result)
+    }
+
+    /// The weight of an average, at most 10: above that, libccp's difference from 10 wraps around.
+    fn weight(&mut self, weight: Register) -> Result<Register, Inexpressible> {
+        let largest = 10;
+        if let Register::Immediate(weight) = weight {
+            return Ok(Register::Immediate(weight.min(largest)));
+        }
+        let bounded = self.result(&[weight], None, &[])?;
+        self.emit(Op::Min, bounded, weight, Register::Immediate(largest));
+        Ok(bounded)
     }
 
     /// The result of one instruction.

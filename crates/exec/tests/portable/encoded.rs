@@ -3,7 +3,7 @@
 use fairwater_exec::portable::{self, Append, Encoded, Inexpressible};
 use fairwater_lang::arbitrary::source_reading;
 use fairwater_lang::{
-    Binary, Comparison, Event, Expr, Program, Scope, Signal, SignalSet, Signals, Stmt, Type, VarId,
+    Binary, Event, Expr, Program, Scope, Signal, SignalSet, Signals, Stmt, Type, VarId,
     compile,
 };
 use proptest::prelude::*;
@@ -93,25 +93,12 @@ fn small(mut program: Program) -> Program {
     })
 }
 
-/// The program with scales and averages as the operations that they are encoded as: products and sums
-/// saturate at 64 bits before they are divided.
+/// The program with scales as the operations that they are encoded as: products saturate at 64 bits
+/// before they are divided.
 fn with_saturating_products(program: &Program) -> Program {
     let binary = |op, left, right| Box::new(Expr::Binary(op, left, right));
     let number = |n| Box::new(Expr::Const(n, Type::Num));
     rewritten(program, &|e| match e {
-        // libccp has an instruction for the others.
-        Expr::Ewma { weight, old, new } if !matches!(*weight, Expr::Const(0..=10, _)) => {
-            let weight = binary(Binary::Min, weight, number(10));
-            let rest = binary(Binary::Sub, number(10), weight.clone());
-            let kept = binary(Binary::Mul, weight, old.clone());
-            let added = binary(Binary::Mul, rest, new.clone());
-            let sum = binary(Binary::Add, kept, added);
-            Expr::If {
-                condition: Box::new(Expr::Compare(Comparison::Eq, old, number(0))),
-                then: new,
-                otherwise: binary(Binary::Div, sum, number(10)),
-            }
-        }
         Expr::Scale { value, num, den } => {
             let product = binary(Binary::Mul, value, number(num.into()));
             *binary(Binary::Div, product, number(den.into()))
@@ -314,10 +301,42 @@ fn forms_take_as_few_instructions_as_they_can() {
         ("(if (!= Cwnd 5) (:= a 1) (:= a 2))", 3),
         ("(when b (when (<= Cwnd Rate) (:= a 1)))", 3),
         ("(:= a (ewma 8 Rate))", 1),
+        ("(:= a (ewma 11 Rate))", 1),
+        ("(:= a (ewma Cwnd Rate))", 2),
         ("(:= a (min 1000000000000 Rate))", 2),
     ] {
         assert_eq!(taken(statement), expected, "{statement}");
     }
+}
+
+/// The weight of an average is at most 10, also if it is known only when the program runs; the average
+/// is exact however large the numbers are.
+#[test]
+fn averages_with_a_variable_weight_stay_exact() {
+    let source = "(def (Report (r 0) (s 0)) (weight 0) (old 0))
+    (when true
+      (:= weight Ack.packets_acked)
+      (:= Report.r (ewma weight Ack.bytes_acked))
+      (:= Micros (ewma Micros Ack.bytes_acked))
+      (:= old (ewma old old))
+      (:= old Ack.bytes_acked)
+      (:= Report.s (+ 1 (ewma (- weight 1) (ewma Ack.packets_acked Ack.bytes_misordered))))
+      (report))";
+    let program = program(source);
+    let encoded = portable::encode(&program, Append::Nothing).unwrap();
+    let (decoded, pairs) = pairs(&program, &encoded);
+    let mut acks = Vec::new();
+    for weight in [0, 1, 9, 10, 11, u64::MAX] {
+        for value in [0, 1, u64::MAX / 10, u64::MAX / 10 + 1, u64::MAX] {
+            let mut signals = [0; Signal::ALL.len()];
+            signals[Signal::PacketsAcked as usize] = weight;
+            signals[Signal::BytesAcked as usize] = value;
+            signals[Signal::BytesMisordered as usize] = !value;
+            signals[Signal::Now as usize] = 7;
+            acks.push(signals);
+        }
+    }
+    agree(&program, &decoded, &pairs, &acks);
 }
 
 #[test]
