@@ -383,10 +383,10 @@
 (when (&& reno_pace (> growth 0))
   (:= per_mss Cwnd))
 
-# Congestion avoidance. One step for what was earned before, at most, as the pace may have changed
-# since (Linux's tcp_cong_avoid_ai).
-(when (&& (> growth 0) (|| (> Flow.bytes_pending 0)
-                           (> (+ pipe mss) Cwnd)))
+# Congestion avoidance at the plane's pace. One step for what was earned before, at most, as the pace
+# may have changed since (Linux's tcp_cong_avoid_ai).
+(when (&& (! vegas) (&& (> growth 0) (|| (> Flow.bytes_pending 0)
+                                         (> (+ pipe mss) Cwnd))))
   (when (&& (>= credit per_mss) (>= (- ceiling Cwnd) mss))
     (:= credit 0)
     (:= Cwnd (+ Cwnd mss)))
