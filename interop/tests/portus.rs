@@ -3,8 +3,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "../../crates/capi/tests/support/mod.rs"]
+mod support;
+
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -86,17 +90,12 @@ impl<I: Ipc> portus::Flow for TestFlow<I> {
     }
 }
 
-/// A portus that runs a test, and our datapath at its socket.
-struct Joined {
-    agent: portus::CCPHandle,
-    connection: Connection,
-    start: Instant,
-    /// The datapath's time, µs, where the test tells it rather than the clock.
-    told_us: Option<u64>,
+/// A portus that runs a test.
+struct Agent {
+    handle: portus::CCPHandle,
     heard: Receiver<(u32, Vec<u64>)>,
     closed: Arc<AtomicBool>,
-    _directory: tempfile::TempDir,
-    _socket: SocketFile,
+    socket: SocketFile,
 }
 
 /// Where portus bound its socket, which it leaves behind.
@@ -109,7 +108,7 @@ impl Drop for SocketFile {
     }
 }
 
-impl Joined {
+impl Agent {
     fn new(name: &str, Case { source, fields }: Case, change: impl FnOnce(&mut Test)) -> Self {
         let (tell, heard) = channel();
         let closed = Arc::new(AtomicBool::new(false));
@@ -124,14 +123,44 @@ impl Joined {
         };
         change(&mut test);
         let name = format!("fairwater-{}-{name}", std::process::id());
-        let path = PathBuf::from("/tmp/ccp").join(&name);
-        let socket_file = SocketFile(path.clone());
+        let socket_file = SocketFile(PathBuf::from("/tmp/ccp").join(&name));
         let socket = unix::Socket::<Blocking>::new(&name).unwrap();
-        let agent = RunBuilder::new(BackendBuilder { sock: socket })
+        let handle = RunBuilder::new(BackendBuilder { sock: socket })
             .default_alg(test)
             .spawn_thread()
             .run()
             .unwrap();
+        Self {
+            handle,
+            heard,
+            closed,
+            socket: socket_file,
+        }
+    }
+
+    fn path(&self) -> &Path {
+        &self.socket.0
+    }
+
+    fn end(self) {
+        self.handle.kill();
+        self.handle.wait().unwrap();
+    }
+}
+
+/// A portus that runs a test, and our datapath at its socket.
+struct Joined {
+    agent: Agent,
+    connection: Connection,
+    start: Instant,
+    /// The datapath's time, µs, where the test tells it rather than the clock.
+    told_us: Option<u64>,
+    _directory: tempfile::TempDir,
+}
+
+impl Joined {
+    fn new(name: &str, case: Case, change: impl FnOnce(&mut Test)) -> Self {
+        let agent = Agent::new(name, case, change);
         let directory = tempfile::tempdir().unwrap();
         let own = directory.path().join("datapath");
         let config = Config {
@@ -139,16 +168,13 @@ impl Joined {
             silence_us: 1 << 40,
             ..Config::default()
         };
-        let connection = Connection::ccp(config, own, path, 0);
+        let connection = Connection::ccp(config, own, agent.path(), 0);
         Self {
             agent,
             connection,
             start: Instant::now(),
             told_us: None,
-            heard,
-            closed,
             _directory: directory,
-            _socket: socket_file,
         }
     }
 
@@ -198,7 +224,7 @@ impl Joined {
                 self.ack(*flow);
             }
             std::thread::sleep(Duration::from_micros(200));
-            reports.extend(self.heard.try_iter());
+            reports.extend(self.agent.heard.try_iter());
         }
         reports.truncate(count);
         reports
@@ -211,15 +237,14 @@ impl Joined {
             assert!(begin.elapsed() < TIMEOUT);
             step(self);
             std::thread::sleep(Duration::from_micros(200));
-            if let Ok((_, fields)) = self.heard.try_recv() {
+            if let Ok((_, fields)) = self.agent.heard.try_recv() {
                 return fields;
             }
         }
     }
 
     fn end(self) {
-        self.agent.kill();
-        self.agent.wait().unwrap();
+        self.agent.end();
     }
 }
 
@@ -236,7 +261,7 @@ fn twenty_acks_of_five_bytes_report_a_hundred_and_the_end_is_told() {
     assert_eq!(joined.reports(&[flow], 1)[0].1, [100]);
     joined.connection.close(flow).unwrap();
     let begin = Instant::now();
-    while !joined.closed.load(Ordering::SeqCst) {
+    while !joined.agent.closed.load(Ordering::SeqCst) {
         assert!(begin.elapsed() < TIMEOUT);
         joined.connection.service(joined.now_us());
         std::thread::sleep(Duration::from_millis(1));
@@ -326,7 +351,7 @@ fn a_minimum_of_the_rtt_that_falls_is_reported() {
         joined.invoke(flow, 5, rtt_us);
     }
     for _ in 0..2 {
-        reports.push(joined.heard.recv_timeout(TIMEOUT).unwrap().1);
+        reports.push(joined.agent.heard.recv_timeout(TIMEOUT).unwrap().1);
     }
     assert_eq!(reports, [[31_000], [17_000], [9_000]]);
     joined.end();
@@ -343,7 +368,7 @@ fn quiet_acks_are_counted_until_one_that_is_not() {
     // Before the first report was heard, others like it may have been on their way.
     let mut counted = Vec::new();
     while counted.len() < 2 {
-        let (_, fields) = joined.heard.recv_timeout(TIMEOUT).unwrap();
+        let (_, fields) = joined.agent.heard.recv_timeout(TIMEOUT).unwrap();
         counted.extend(fields.into_iter().filter(|quiet| *quiet > 0));
     }
     assert_eq!(counted, [2, 1]);
@@ -391,4 +416,28 @@ fn a_window_that_grows_by_reports_is_in_force() {
     }
     assert_eq!(cwnd % 1500, 0);
     joined.end();
+}
+
+/// The library greets in our dialect first, which portus does not know.
+#[test]
+fn a_transport_written_for_libccp_runs_over_libfairwater() {
+    let source = "(def (Report (volatile acked 0)))
+        (when true (:= Report.acked (+ Report.acked Ack.bytes_acked)) (fallthrough))
+        (when (> Report.acked 20000) (report))";
+    let agent = Agent::new("toy", Case::new(source, &["Report.acked"]), |test| {
+        test.grows = true;
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let toy = folder.path().join("ccp_toy");
+    support::compile("examples/ccp_toy.c", &toy);
+    let said = support::run(Command::new(&toy).arg(agent.path()), "");
+    let begin = Instant::now();
+    while !agent.closed.load(Ordering::SeqCst) {
+        assert!(begin.elapsed() < TIMEOUT, "{said}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let reports: Vec<_> = agent.heard.try_iter().collect();
+    assert!(reports.len() > 2, "{reports:?}\n{said}");
+    assert!(reports.iter().all(|(_, fields)| fields[0] > 20_000));
+    agent.end();
 }

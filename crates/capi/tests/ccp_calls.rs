@@ -11,6 +11,7 @@
 )]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use core::cell::Cell;
 use core::ffi::{c_char, c_int};
 use core::mem::zeroed;
 use core::ptr::{null, null_mut};
@@ -20,8 +21,8 @@ use std::thread;
 
 use fairwater::*;
 use fairwater_exec::portable::{self, Append};
-use fairwater_lang::{Scope, compile};
-use fairwater_proto::{Dialect, FlowId, ToDatapath, ToPlane, Update, Updates};
+use fairwater_lang::{Scope, binary, compile};
+use fairwater_proto::{Dialect, FlowId, ToDatapath, ToPlane, Update, Updates, Welcome};
 
 const CONNECTIONS: usize = 4;
 const PROGRAM: u32 = 2;
@@ -41,6 +42,8 @@ const SOURCE: &str = "(def (Report (volatile acked 0)) (window 5000))
 #[derive(Default)]
 struct Agent {
     heard: Mutex<Vec<String>>,
+    /// And in our own dialect: the kinds of messages.
+    own: Mutex<Vec<String>>,
     /// Puts each flow under the program from within the callback that tells of it.
     answers: bool,
 }
@@ -71,6 +74,21 @@ unsafe extern "C" fn set_rate(_: *mut ccp_connection, _: u32) {
 unsafe extern "C" fn send(datapath: *mut ccp_datapath, message: *mut c_char, size: c_int) -> c_int {
     let agent = unsafe { &*(*datapath).impl_.cast::<Agent>() };
     let bytes = unsafe { core::slice::from_raw_parts(message.cast::<u8>(), size as usize) };
+    if Dialect::of(bytes) == Some(Dialect::Own) {
+        let messages: Vec<_> = Dialect::Own.to_plane(bytes).collect();
+        let [Ok(message)] = &messages[..] else {
+            panic!("not one message: {messages:?}");
+        };
+        let mut own = agent.own.lock().unwrap();
+        own.push(
+            format!("{message:?}")
+                .split([' ', '('])
+                .next()
+                .unwrap()
+                .to_owned(),
+        );
+        return 0;
+    }
     let messages: Vec<_> = Dialect::Ccp.to_plane(bytes).collect();
     let [Ok(message)] = &messages[..] else {
         panic!("not one message: {messages:?}");
@@ -101,8 +119,13 @@ unsafe extern "C" fn now() -> u64 {
     1
 }
 
+thread_local!(
+    /// The transport's time, µs, on threads that let it pass.
+    static PASSED_US: Cell<u64> = const { Cell::new(0) }
+);
+
 unsafe extern "C" fn since(then: u64) -> u64 {
-    1000 + then
+    1000 + then + PASSED_US.get()
 }
 
 unsafe extern "C" fn after(us: u64) -> u64 {
@@ -260,6 +283,77 @@ fn an_agent_governs_a_connection_from_its_start_to_its_end() {
     unsafe { ccp_connection_free(rig.datapath, (*conn).index) };
     assert_eq!(rig.agent().taken(), ["closed 1"]);
     assert_eq!(unsafe { ccp_invoke(conn) }, UNKNOWN_CONNECTION);
+}
+
+/// In whatever dialect the agent speaks last; programs are not bound by libccp's then.
+#[test]
+fn a_plane_of_ours_is_spoken_to_in_our_dialect_and_libccp_s_agent_again_in_its_own() {
+    let rig = Rig::new(false);
+    let own = || core::mem::take(&mut *rig.agent().own.lock().unwrap());
+    assert_eq!(own(), ["Hello"]);
+    let sender = Sender::default();
+    let conn = start(rig.datapath, &sender);
+    assert_eq!(rig.agent().taken(), ["created 1 1460"]);
+
+    let say = |message: &ToDatapath<'_>| {
+        let mut bytes = Vec::new();
+        Dialect::Own
+            .encode_to_datapath(message, &mut bytes)
+            .unwrap();
+        read(rig.datapath, &mut bytes)
+    };
+    let welcome = ToDatapath::Welcome(Welcome {
+        instance: 3,
+        alive_us: 50_000,
+    });
+    assert_eq!(say(&welcome), 0);
+    assert_eq!(own(), ["Resumed"]);
+    let long = format!("(when true {})", "(:= Cwnd 7000)".repeat(400));
+    let program = compile("long.ccp", &long).unwrap().program;
+    assert!(portable::encode(&program, Append::Nothing).is_err());
+    let body = binary::encode(&program);
+    let install = ToDatapath::Install {
+        program: 5,
+        body: &body,
+        idle_restart: true,
+    };
+    assert_eq!(say(&install), 0);
+    let switch = ToDatapath::Command {
+        flow: flow(conn),
+        switch: Some(5),
+        cwnd: None,
+        rate: None,
+        updates: Updates::NONE,
+        withdraw: false,
+    };
+    assert_eq!(say(&switch), 0);
+    acknowledge(conn, 10);
+    assert_eq!(sender.0.load(Ordering::Relaxed), 7000);
+
+    // A transport that did nothing for a while has signs of life unread; then they are missing.
+    let pass = |us| PASSED_US.set(PASSED_US.get() + us);
+    pass(10_000_000);
+    acknowledge(conn, 10);
+    assert_eq!(say(&welcome), 0);
+    acknowledge(conn, 10);
+    assert_eq!(own(), [""; 0]);
+    for _ in 0..2 {
+        pass(10_000_000);
+        acknowledge(conn, 10);
+    }
+    assert_eq!(own()[0], "Hello");
+    assert_eq!(rig.agent().taken()[0], "ready 9");
+
+    // Another agent takes the place; it may be a plane of ours that knows no better.
+    rig.agent().taken();
+    own();
+    assert_eq!(read(rig.datapath, &mut installed()), 0);
+    assert_eq!(own(), ["Hello"]);
+    assert_eq!(rig.agent().taken(), ["created 1 1460"]);
+    assert_eq!(read(rig.datapath, &mut switched(flow(conn))), 0);
+    acknowledge(conn, 20);
+    assert_eq!(sender.0.load(Ordering::Relaxed), 5000);
+    assert_eq!(rig.agent().taken(), ["reported 1 [20]"]);
 }
 
 #[test]

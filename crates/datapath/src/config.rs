@@ -57,7 +57,8 @@ impl Default for Config {
 
 impl Config {
     /// What planes are told.
-    pub(crate) fn capabilities(&self) -> Capabilities {
+    #[must_use]
+    pub fn capabilities(&self) -> Capabilities {
         Capabilities {
             signals: self.signals,
             abilities: self.abilities,

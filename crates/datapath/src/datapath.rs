@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use crate::config::MAX_FLOWS;
 use crate::flow::{Arrival, NO_PEER};
-use crate::peer::{Peer, Peers, Probe};
+use crate::peer::{Liveness, Peer, Peers, Probe};
 use crate::slab::Flows;
 use crate::stage::Pool;
 use crate::{Config, Controls, DatapathStatistics, FlowState, FlowStatus, PeerId};
@@ -138,6 +138,41 @@ impl Datapath {
         };
         self.unsent = true;
         self.now_us = self.now_us.max(now_us);
+        self.forget_plane(index);
+        self.greet(index, now_us);
+    }
+
+    /// The plane turned out to speak another dialect than it was greeted in: all flows, which go on
+    /// under the fallback, are announced to it in that dialect. It is not greeted again. Takes time
+    /// in the number of flows.
+    pub fn set_dialect(&mut self, peer: PeerId, dialect: Dialect) {
+        let Some(index) = self.peers.index(peer) else {
+            return;
+        };
+        if self.dialect(peer) == Some(dialect) {
+            return;
+        }
+        self.unsent = true;
+        self.forget_plane(index);
+        let silence_us = self.config.silence_us;
+        if let Some(peer) = self.peers.at_mut(index) {
+            peer.dialect = dialect;
+            peer.silence_us = silence_us;
+            peer.liveness = Liveness::Greeted;
+            peer.hello = false;
+            peer.hellos = 0;
+        }
+    }
+
+    /// The dialect in which the peer is spoken to.
+    #[must_use]
+    pub fn dialect(&self, peer: PeerId) -> Option<Dialect> {
+        let index = self.peers.index(peer)?;
+        Some(self.peers.at(index)?.dialect)
+    }
+
+    /// Forgets what a peer installed and what was to be sent to it; its flows are announced again.
+    fn forget_plane(&mut self, index: usize) {
         if let Some(peer) = self.peers.at_mut(index) {
             peer.outgoing.clear();
             peer.programs.clear();
@@ -147,7 +182,6 @@ impl Datapath {
         }
         self.statistics.programs = self.count_programs();
         self.forget(index);
-        self.greet(index, now_us);
     }
 
     /// Whether the peer said that it takes no more datapaths, and has not taken this one since.

@@ -25,7 +25,7 @@ use fairwater_proto::Dialect;
 
 use crate::flow::{Arrival, PendingAnnouncements};
 use crate::peer::{Liveness, Peer, Probe};
-use crate::{Datapath, FlowState};
+use crate::{Datapath, FlowState, PeerId};
 
 impl Peer {
     /// Notes that the peer was sent a message that it should answer.
@@ -63,6 +63,18 @@ impl Datapath {
             })
             .min()
             .filter(|at| *at != u64::MAX)
+    }
+
+    /// The transport did not run for a while, and what the peer said meanwhile may be unread: the peer
+    /// has half of the time in which it may be silent for more to come.
+    pub fn excuse_silence(&mut self, peer: PeerId, now_us: u64) {
+        let Some(index) = self.peers.index(peer) else {
+            return;
+        };
+        if let Some(peer) = self.peers.at(index) {
+            let until = now_us.saturating_add(peer.silence_us / 2);
+            self.wake[index] = self.wake[index].max(until);
+        }
     }
 
     /// Checks whether the peer is silent, once its time has come.

@@ -3,6 +3,9 @@
  *
  * It talks to the same agents, in the same encoding. What differs:
  *
+ * - send_msg is given a message in Fairwater's own encoding before each READY, which Fairwater's plane
+ *   answers in that encoding, and which agents written for libccp drop. Under Fairwater's plane
+ *   programs are not bound by libccp's 255 instructions and 110 registers.
  * - set_cwnd and set_rate_abs are called when the window or the rate changed, not at every
  *   invocation. What is above UINT32_MAX is given as UINT32_MAX; a rate that is taken back, so
  *   that the window alone limits, is given as UINT32_MAX too.

@@ -26,8 +26,13 @@ const MISMATCHES: [(u8, Code); 3] = [(2, -41), (3, -51), (4, -61)];
 
 /// The code for what was sent: the first defect of its bytes, or the reason for which the datapath
 /// refused what they say.
-pub(super) fn of(bytes: &[u8], before: &DatapathStatistics, after: &DatapathStatistics) -> Code {
-    let malformed = Dialect::Ccp.to_datapath(bytes).find_map(Result::err);
+pub(super) fn of(
+    dialect: Dialect,
+    bytes: &[u8],
+    before: &DatapathStatistics,
+    after: &DatapathStatistics,
+) -> Code {
+    let malformed = dialect.to_datapath(bytes).find_map(Result::err);
     if let Some(malformed) = malformed {
         return match malformed.kind {
             DecodeErrorKind::Truncated => BUFSIZE_TOO_SMALL,

@@ -1,5 +1,12 @@
 //! What the library keeps for one `struct ccp_datapath`, and what it then does for it.
 //!
+//! **Which dialect.** Agents written for libccp speak libccp's encoding, with libccp's bounds on
+//! programs; Fairwater's plane speaks ours too. So each Hello is sent in both, ours first: portus drops
+//! what it does not know, and the plane answers a Hello of ours with a Welcome. From the first message
+//! that the agent sends in the other dialect on, that one is spoken. A plane that took this datapath for
+//! libccp, because it came after another agent, learns better when it installs a program: the answer is
+//! our Hello.
+//!
 //! Callbacks are called after the lock is released, so that they may call the library again: an
 //! agent in the same process may answer from within `send_msg`.
 
@@ -8,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 
 use fairwater_datapath::{Backend, Config, Controls, Datapath, PeerId, StartError};
 use fairwater_lang::{Signal, Signals};
-use fairwater_proto::{Dialect, FlowId, FlowInfo};
+use fairwater_proto::{Dialect, FlowId, FlowInfo, Hello, ToPlane};
 
 use super::layout::{ccp_datapath_info, ccp_primitives};
 use super::refusal::{self, Code};
@@ -16,6 +23,9 @@ use crate::signals::rtt_sample;
 
 /// libccp's bound on a message, bytes.
 const MAX_PACKET: usize = 32_678;
+
+/// The name under which the plane lists the datapath.
+const NAME: &str = "libfairwater, ccp.h";
 
 /// Invocations look after the agent's silence this often, µs.
 const TICK_US: u64 = 10_000;
@@ -41,9 +51,17 @@ pub(super) struct State(Mutex<Inner>);
 struct Inner {
     datapath: Datapath,
     agent: PeerId,
+    /// Our Hello, encoded.
+    hello: Vec<u8>,
     /// By index less 1.
     flows: Vec<Option<ConnectionFlow>>,
     ticked_us: u64,
+    /// When the transport last invoked anything.
+    invoked_us: u64,
+    /// How long the agent may be silent, µs.
+    silence_us: u64,
+    /// A pause of the transport excused the agent's silence, and nothing has come since.
+    excused: bool,
 }
 
 /// A connection's flow, and the window and rate that the transport was last given.
@@ -82,21 +100,32 @@ impl State {
         programs: u32,
         silence_us: u64,
     ) -> (Self, Effects) {
-        let mut datapath = Datapath::new(Config {
-            name: "libccp".to_owned(),
+        let config = Config {
+            name: NAME.to_owned(),
             instance: id.into(),
             backend: Backend::default(),
             silence_us,
             max_flows: connections.into(),
             max_programs: programs,
             ..Config::default()
-        });
+        };
+        let hello = Hello {
+            name: &config.name,
+            instance: config.instance,
+            capabilities: config.capabilities(),
+        };
+        let hello = encoded(Dialect::Own, &hello);
+        let mut datapath = Datapath::new(config);
         let agent = datapath.add_peer(Dialect::Ccp, 0);
         let mut inner = Inner {
             datapath,
             agent,
+            hello,
             flows: vec![None; connections.into()],
             ticked_us: 0,
+            invoked_us: 0,
+            silence_us,
+            excused: false,
         };
         let effects = inner.transmit();
         (Self(Mutex::new(inner)), effects)
@@ -129,10 +158,22 @@ impl State {
 
     pub(super) fn read(&self, bytes: &[u8], now_us: u64) -> (Code, Effects) {
         self.with(|inner| {
+            inner.excused = false;
+            let spoken = Dialect::of(bytes);
+            let is_message = |d: &Dialect| matches!(d.to_datapath(bytes).next(), Some(Ok(_)));
+            if let Some(dialect) = spoken.filter(is_message) {
+                inner.datapath.set_dialect(inner.agent, dialect);
+            }
+            let dialect = inner.dialect();
             let before = inner.datapath.statistics();
             inner.datapath.on_message(inner.agent, bytes, now_us);
-            let code = refusal::of(bytes, &before, &inner.datapath.statistics());
-            (code, inner.transmit())
+            let after = inner.datapath.statistics();
+            let code = refusal::of(dialect, bytes, &before, &after);
+            let mut effects = inner.transmit();
+            if dialect == Dialect::Ccp && after.installs > before.installs {
+                effects.messages.push(inner.hello.clone());
+            }
+            (code, effects)
         })
     }
 
@@ -176,6 +217,13 @@ impl Inner {
     fn invoke(&mut self, at: usize, prims: &ccp_primitives, now_us: u64) -> Option<Effects> {
         let flow = self.flows.get_mut(at)?.as_mut()?;
         let signals = signals(prims, now_us);
+        let paused_us = now_us.saturating_sub(self.invoked_us);
+        self.invoked_us = now_us;
+        // Some transports read what the agent says only while connections are busy.
+        if paused_us > self.silence_us / 2 && !self.excused {
+            self.excused = true;
+            self.datapath.excuse_silence(self.agent, now_us);
+        }
         if let Some(controls) = flow.taken_from(prims) {
             // Of what is out of range nothing is taken.
             if self.datapath.set_controls(flow.flow, controls).is_ok() {
@@ -208,16 +256,37 @@ impl Inner {
         })
     }
 
+    fn dialect(&self) -> Dialect {
+        let spoken = self.datapath.dialect(self.agent);
+        spoken.unwrap_or(Dialect::Ccp)
+    }
+
     fn transmit(&mut self) -> Effects {
+        let dialect = self.dialect();
         let mut messages = Vec::new();
         while let Some((_, packet)) = self.datapath.poll_transmit(MAX_PACKET) {
-            messages.extend(Dialect::Ccp.split(packet).map(<[u8]>::to_vec));
+            for message in dialect.split(packet) {
+                match dialect.to_plane(message).next() {
+                    Some(Ok(ToPlane::Hello(hello))) => {
+                        messages.push(self.hello.clone());
+                        messages.push(encoded(Dialect::Ccp, &hello));
+                    }
+                    _ => messages.push(message.to_vec()),
+                }
+            }
         }
         Effects {
             messages,
             ..Effects::default()
         }
     }
+}
+
+/// A Hello in that dialect: each has one.
+fn encoded(dialect: Dialect, hello: &Hello<'_>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let _ = dialect.encode_to_plane(&ToPlane::Hello(*hello), &mut bytes);
+    bytes
 }
 
 /// The address is passed as it lies in memory, as libccp does.

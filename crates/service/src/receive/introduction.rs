@@ -1,6 +1,6 @@
 //! A peer's Hello, and what stands for one where libccp sends none.
 
-use fairwater_proto::{Dialect, Hello, RefusalReason, ccp};
+use fairwater_proto::{Dialect, Hello, RefusalReason, ToPlane, ccp};
 
 use super::{Arrival, Refused};
 use crate::notice::ServiceNotice;
@@ -37,6 +37,25 @@ impl Shared {
         }
         peer.welcomed_us = now_us;
         peer.outgoing.welcome = dialect == Dialect::Own;
+    }
+
+    /// Our library for transports written for libccp greets in our dialect and in libccp's, in this
+    /// order, and speaks libccp's until it is welcomed. If it was taken for libccp, because the plane
+    /// came after another agent, its Hello begins anew: our dialect has no bounds on programs.
+    pub(super) fn our_hello(&mut self, peer: &mut Peer, packet: &[u8]) {
+        let is_hello = || {
+            let mut messages = Dialect::Own.to_plane(packet);
+            matches!(messages.next(), Some(Ok(ToPlane::Hello(_))))
+        };
+        if peer.dialect == Some(Dialect::Ccp)
+            && Dialect::of(packet) == Some(Dialect::Own)
+            && is_hello()
+        {
+            self.end_flows(peer);
+            peer.forget();
+            peer.introduction = None;
+            peer.dialect = None;
+        }
     }
 
     /// A libccp that began before the plane did says no READY again.

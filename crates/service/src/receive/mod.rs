@@ -52,6 +52,11 @@ impl Shared {
     pub(super) fn packet(&mut self, peer: &mut Peer, packet: &[u8], now_us: u64) {
         self.statistics.packets += 1;
         peer.last_packet_us = now_us;
+        if peer.dialect == Some(Dialect::Own) && is_of_libccp(packet) {
+            // Said before the Welcome came, and then again in our dialect: see `Shared::our_hello`.
+            return;
+        }
+        self.our_hello(peer, packet);
         let dialect = match (&peer.introduction, peer.dialect) {
             (Some(_), Some(dialect)) => dialect,
             _ => match Dialect::of(packet) {
@@ -196,6 +201,12 @@ impl Shared {
         let outcome = commands.into_outcome();
         self.conclude(peer, dialect, outcome);
     }
+}
+
+/// Whether a packet is messages in libccp's dialect.
+fn is_of_libccp(packet: &[u8]) -> bool {
+    Dialect::of(packet) == Some(Dialect::Ccp)
+        && Dialect::Ccp.to_plane(packet).all(|message| message.is_ok())
 }
 
 /// Whether a packet with a Hello is messages from beginning to end. A Hello ends all flows of a

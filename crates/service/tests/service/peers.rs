@@ -349,3 +349,35 @@ fn what_speaks_libccps_encoding_is_not_sent_what_it_cannot_read() {
     assert_eq!(service.poll_transmit(), None);
     assert_eq!(service.statistics().refused(RefusalReason::Malformed), 1);
 }
+
+/// Our library for transports written for libccp greets in both dialects.
+#[test]
+fn who_greets_in_both_dialects_is_spoken_to_in_ours() {
+    let in_libccps = |message: &ToPlane<'_>| {
+        let mut packet = Vec::new();
+        Dialect::Ccp.encode_to_plane(message, &mut packet).unwrap();
+        packet
+    };
+    let mut service = service(Config::default());
+    let peer = service.connect(0).unwrap();
+    service.say(peer, &hello(1));
+    // Said before the Welcome was read.
+    service.on_packet(peer, &in_libccps(&hello(1)), 1);
+    service.on_packet(peer, &in_libccps(&created(id(0, 0), "")), 1);
+    assert_eq!(service.receive(), [(peer, Received::Welcome)]);
+    assert_eq!(service.statistics().flows, 0);
+    start(&mut service, peer, id(0, 0), "");
+
+    // Found by a report of a flow that a former plane governed, it is taken for libccp.
+    let found = service.connect(0).unwrap();
+    service.on_packet(found, &in_libccps(&reported(id(0, 0), 9, &[1])), 1);
+    assert_eq!(service.statistics().flows, 2);
+    assert!(service.poll_transmit().is_some());
+    service.say(found, &hello(2));
+    assert_eq!(service.statistics().flows, 1);
+    let dialects: Vec<_> = service.peers().map(|peer| peer.dialect).collect();
+    assert_eq!(dialects, [Some(Dialect::Own); 2]);
+    assert_eq!(service.receive(), [(found, Received::Welcome)]);
+    start(&mut service, found, id(0, 0), "");
+    assert_eq!(service.statistics().refused_total(), 0);
+}
