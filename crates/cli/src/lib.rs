@@ -5,6 +5,7 @@
 //! may read to standard output, what a person should know to standard error.
 
 mod backend;
+mod budget;
 mod cli;
 mod commands;
 mod failure;

@@ -10,7 +10,7 @@ pub mod asm;
 mod expr;
 mod generate;
 mod host;
-mod insn;
+pub(crate) mod insn;
 mod layout;
 mod proof;
 mod stage;

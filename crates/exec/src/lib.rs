@@ -2,7 +2,7 @@
 //!
 //! [`interp`] defines what a program does; [`native`] compiles it to this machine's own code, for
 //! datapaths in user space; [`ebpf`] generates raw eBPF that does the same on a [`frame`] of flow
-//! state in kernel memory. [`portable`] takes programs from libccp's instruction encoding and back.
+//! state in kernel memory. [`cost`] bounds what an invocation costs in each. [`portable`] takes programs from libccp's instruction encoding and back.
 //!
 //! ```
 //! use fairwater_exec::interp::{Input, Machine};
@@ -29,6 +29,8 @@
 extern crate alloc;
 
 pub mod arith;
+#[cfg(feature = "ebpf")]
+pub mod cost;
 #[cfg(feature = "ebpf")]
 pub mod ebpf;
 #[cfg(any(feature = "ebpf", feature = "native"))]

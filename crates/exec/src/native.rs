@@ -128,6 +128,20 @@ pub fn machine_code(program: &Program, target: Target) -> Result<Vec<u8>, Error>
     Ok(generate(program, &*target.isa()?)?.0)
 }
 
+/// The instructions of `program` on this machine as text: blocks, and in each a line for an instruction.
+#[cfg(feature = "ebpf")]
+pub(crate) fn listing(program: &Program) -> Result<String, Error> {
+    let isa = target::host()?;
+    let mut context = Context::new();
+    context.set_disasm(true);
+    let mut builder = FunctionBuilderContext::new();
+    events::lower(program, isa, &mut context.func, &mut builder);
+    let compiled = context
+        .compile(isa, &mut ControlPlane::default())
+        .map_err(|error| Error::Code(error.inner.to_string()))?;
+    Ok(compiled.vcode.clone().unwrap_or_default())
+}
+
 /// The code, and how many variables it may touch.
 fn generate(program: &Program, isa: &dyn TargetIsa) -> Result<(Vec<u8>, usize), Error> {
     let mut context = Context::new();

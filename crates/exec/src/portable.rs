@@ -159,6 +159,17 @@ pub struct Encoded {
     pub presets: Vec<(u32, u64)>,
     /// Whether reports end with what [`Append::Flow`] adds.
     pub appended: bool,
+    /// The most instructions that one invocation runs.
+    longest_path: usize,
+}
+
+impl Encoded {
+    /// The most instructions that one invocation runs: libccp runs those of each condition up to the
+    /// first event that holds, and of each one's body that holds.
+    #[must_use]
+    pub const fn longest_path(&self) -> usize {
+        self.longest_path
+    }
 }
 
 /// Why libccp cannot run a program. The bounds are those of libccp 1.2.
@@ -197,7 +208,7 @@ pub enum Inexpressible {
 ///
 /// libccp then does what our language says, division by zero and subtraction below zero included,
 /// except that: `+infinity` is 2³² − 1 there; a sum or a product that passes 2⁶⁴ abandons the
-/// invocation or wraps; `wrapped_max` takes 0 for no number at all, and yields 32 bits; a window or a
+/// invocation or wraps, and so does the sum of an average, ten times its value; `wrapped_max` takes 0 for no number at all, and yields 32 bits; a window or a
 /// rate of 0 is not applied.
 ///
 /// # Errors

@@ -12,6 +12,8 @@ pub struct Compiled {
     pub program: Program,
     /// Warnings: what the program probably does not mean. Often empty.
     pub warnings: Diagnostics,
+    /// Where each event's `when` stands in the source, a byte-order mark not counted.
+    pub event_spans: Vec<Span>,
 }
 
 /// Compiles the text of a datapath program; `file_name` only appears in diagnostics. A byte-order
@@ -67,11 +69,12 @@ pub fn compile_with(
         .map(|((name, value), text)| (*name, *value, text.as_str()))
         .collect();
     let forms = constants::resolve(forms, &given, &mut errors, &mut warnings);
-    let program = check::check(source, &forms, &mut errors, &mut warnings);
+    let (program, event_spans) = check::check(source, &forms, &mut errors, &mut warnings);
     if errors.is_empty() {
         Ok(Compiled {
             program,
             warnings: warnings.finish(file_name, source),
+            event_spans,
         })
     } else {
         Err(errors.finish(file_name, source))

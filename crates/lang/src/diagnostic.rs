@@ -161,6 +161,14 @@ pub struct Diagnostics {
 }
 
 impl Diagnostics {
+    /// One error that a later step found in a source that compiles, shown as the compiler's own are.
+    #[must_use]
+    pub fn of_one(file_name: &str, source: &str, error: Diagnostic) -> Self {
+        let mut sink = Sink::default();
+        sink.push(error);
+        sink.finish(file_name, source.strip_prefix('\u{feff}').unwrap_or(source))
+    }
+
     /// Each diagnostic, in the order of the source.
     pub fn iter(&self) -> std::slice::Iter<'_, Diagnostic> {
         self.list.iter()

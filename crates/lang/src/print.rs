@@ -6,19 +6,40 @@ use alloc::string::{String, ToString};
 use core::fmt;
 
 use crate::program::{
-    Binary, Comparison, Expr, Place, Program, Scope, Stmt, Type, VarId, Variable,
+    Binary, Comparison, Event, Expr, Place, Program, Scope, Stmt, Type, VarId, Variable,
 };
 
 /// Variables with scope, type, volatility and initial value; signals with their types; then each
 /// event, every assignment and condition with its type.
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut printer = Printer {
-            program: self,
-            out: String::new(),
-        };
+        let mut printer = self.printer();
         printer.program();
         f.write_str(&printer.out)
+    }
+}
+
+impl Program {
+    /// The condition of one of the program's events, as the program's text has it.
+    #[must_use]
+    pub fn condition_text(&self, event: &Event) -> String {
+        self.printer().expr(&event.condition)
+    }
+
+    /// One of the program's statements, as the program's text has it: a line, and those of the
+    /// branches within it.
+    #[must_use]
+    pub fn statement_text(&self, statement: &Stmt) -> String {
+        let mut printer = self.printer();
+        printer.statements(0, core::slice::from_ref(statement));
+        printer.out
+    }
+
+    const fn printer(&self) -> Printer<'_> {
+        Printer {
+            program: self,
+            out: String::new(),
+        }
     }
 }
 

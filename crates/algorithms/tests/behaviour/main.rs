@@ -8,6 +8,7 @@ mod bbr3;
 mod congestion_manager;
 mod constant;
 mod copa;
+mod cost;
 mod cubic;
 mod dctcp;
 mod ecn;

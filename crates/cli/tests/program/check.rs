@@ -4,8 +4,13 @@ use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
 fn check(source: &[u8]) -> Output {
+    check_with(&[], source)
+}
+
+fn check_with(options: &[&str], source: &[u8]) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_fairwater"))
         .args(["check", "-"])
+        .args(options)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -46,4 +51,21 @@ fn garbage_is_refused_whatever_its_size() {
         assert_eq!(output.status.code(), Some(2));
         assert_eq!(output.stdout, b"");
     }
+}
+
+#[test]
+fn a_program_above_the_budget_is_refused_at_its_costliest_clause() {
+    let source = b"(when (> Cwnd 5) (fallthrough))\n(when true (:= Cwnd (/ Rate (+ 1 Cwnd))))";
+    let output = check_with(&["--max-instructions", "20", "--json"], source);
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        said.contains("error[over-budget]") && said.contains("--> -:2:1"),
+        "{said}"
+    );
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(shown.contains("\"over-budget\""), "{shown}");
+    let output = check_with(&["--json"], source);
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(shown.contains("\"machine_code\": "), "{shown}");
 }

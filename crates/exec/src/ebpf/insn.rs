@@ -40,6 +40,10 @@ pub(crate) mod class {
     pub(crate) const ALU64: u8 = 7;
 }
 
+/// The part of the code that is the class.
+pub(crate) const CLASS_MASK: u8 = 0x07;
+/// The part of the code that is the operation, of arithmetic and jumps.
+pub(crate) const OPERATION_MASK: u8 = 0xf0;
 /// The operand is a register, not the immediate.
 pub(crate) const SRC_REG: u8 = 0x08;
 /// Mode of a 64-bit immediate load.

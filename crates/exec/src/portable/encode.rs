@@ -138,6 +138,7 @@ impl Encoder {
         spans.iter().for_each(|spans| spans.write(&mut body));
         instructions.iter().for_each(|i| i.write(&mut body));
         Ok(Encoded {
+            longest_path: longest_path(&spans, &instructions),
             body,
             controls,
             presets,
@@ -324,6 +325,24 @@ impl Encoder {
             Stmt::Report | Stmt::Fallthrough => false,
         }
     }
+}
+
+/// The most instructions of one invocation. After the body of an event nothing runs, unless the body
+/// set the flag that keeps later events going.
+fn longest_path(spans: &[Spans], instructions: &[Instruction]) -> usize {
+    let (mut longest, mut all) = (0, 0);
+    for spans in spans.iter().rev() {
+        let condition = spans.condition_len as usize;
+        let body = spans.body_len as usize;
+        let start = spans.body_start as usize;
+        let falls = instructions[start..start + body]
+            .iter()
+            .any(|instruction| instruction.result == Register::CONTINUE);
+        let past = body + if falls { all } else { 0 };
+        longest = condition + longest.max(past);
+        all += condition + body;
+    }
+    longest
 }
 
 /// The control registers that an instruction names.

@@ -19,14 +19,14 @@ use crate::walk;
 use crate::words::Word;
 use ratio::Ratio;
 
-/// Checks the forms of one source text. The program means something only if `errors` stays
-/// empty.
+/// Checks the forms of one source text; the program, and where each of its events stands. The program
+/// means something only if `errors` stays empty.
 pub(crate) fn check(
     source: &str,
     forms: &[Node<'_>],
     errors: &mut Sink,
     warnings: &mut Sink,
-) -> Program {
+) -> (Program, Vec<Span>) {
     let mut checker = Checker {
         source,
         errors,
@@ -129,7 +129,7 @@ struct Checker<'s, 'k> {
 }
 
 impl Checker<'_, '_> {
-    fn program(&mut self, forms: &[Node<'_>]) -> Program {
+    fn program(&mut self, forms: &[Node<'_>]) -> (Program, Vec<Span>) {
         let is =
             |form: &Node<'_>, word| matches!(form, Node::List(l) if head_word(l) == Some(word));
         for (i, form) in forms.iter().enumerate() {
@@ -171,7 +171,8 @@ impl Checker<'_, '_> {
         self.bound_size(&located);
         self.lint(&located);
 
-        let events: Vec<_> = located.into_iter().map(|p| p.event).collect();
+        let (events, spans): (Vec<_>, Vec<_>) =
+            located.into_iter().map(|p| (p.event, p.span)).unzip();
         let signals = walk::signals(&events);
         let mut variables: Vec<_> = Vec::with_capacity(self.declared.len() + self.hidden.len());
         for scope in [Scope::Report, Scope::Control] {
@@ -183,11 +184,12 @@ impl Checker<'_, '_> {
             variables.extend(of_scope.cloned());
         }
         variables.append(&mut self.hidden);
-        Program {
+        let program = Program {
             variables,
             events,
             signals,
-        }
+        };
+        (program, spans)
     }
 
     fn stray_form(&mut self, form: &Node<'_>) {

@@ -12,6 +12,7 @@ use fairwater_hosting::{
 use fairwater_linux::{LinuxTcp, MigrationCounts, MovedConnections, Options, observe, probe};
 use fairwater_service::{DatapathId, Server, ServiceNotice};
 
+use crate::budget::Budget;
 use crate::failure::Failure;
 use crate::hosting;
 use crate::units::{count, duration, parse_duration};
@@ -47,6 +48,8 @@ pub(crate) struct Args {
     #[arg(long)]
     move_existing: bool,
     #[command(flatten)]
+    budget: Budget,
+    #[command(flatten)]
     tuning: Tuning,
 }
 
@@ -70,7 +73,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         .collect();
     require_different(&algorithms)?;
     // Finds errors in any algorithm before the first is attached.
-    hosting::plane(&algorithms)?;
+    let plane = hosting::plane(&algorithms)?;
+    args.budget.check(&plane)?;
+    drop(plane);
     probe::probe().require()?;
     let stop = Stop::on_signals().map_err(Failure::io("handling signals"))?;
     let places = Places::of_this_namespace().map_err(Failure::io("the network namespace"))?;

@@ -25,7 +25,16 @@ struct Diagnostic<'a> {
 struct Typed<'a> {
     variables: Vec<Variable<'a>>,
     signals: Vec<&'static str>,
+    cost: Cost,
     ebpf: Vec<&'a str>,
+}
+
+/// The most instructions of an invocation; null where a backend cannot run the program.
+#[derive(Debug, Serialize)]
+struct Cost {
+    ebpf: Option<usize>,
+    machine_code: Option<usize>,
+    libccp: Option<usize>,
 }
 
 #[derive(Debug, Serialize)]
@@ -52,10 +61,16 @@ impl<'a> Document<'a> {
         warnings: &'a Diagnostics,
         program: &'a Program,
         ebpf: &'a str,
+        cost: &fairwater_exec::cost::Cost,
     ) -> Self {
         let program = Typed {
             variables: program.variables.iter().map(variable).collect(),
             signals: program.signals.iter().map(Signal::name).collect(),
+            cost: Cost {
+                ebpf: cost.ebpf.as_ref().ok().copied(),
+                machine_code: cost.machine_code,
+                libccp: cost.libccp.as_ref().ok().copied(),
+            },
             ebpf: ebpf.lines().map(str::trim_start).collect(),
         };
         Self {

@@ -1,14 +1,17 @@
 //! `fairwater check`.
 
-mod ebpf;
+mod cost;
 mod json;
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::PathBuf;
 
-use fairwater_lang::{Compiled, bounds};
+use fairwater_exec::cost::{generate, of as cost_of, within};
+use fairwater_exec::ebpf::listing;
+use fairwater_lang::{Compiled, Diagnostics, bounds};
 
+use crate::budget::Budget;
 use crate::failure::Failure;
 use crate::output;
 use json::Document;
@@ -21,9 +24,10 @@ Examples:
 
 The errors of a program are shown all at once, with exit code 2. The eBPF is the program's own:
 r6 points to the flow's frame, and a datapath adds what puts cwnd and rate into force and sends
-the report.";
+the report. The cost is that of the longest path through it, and through the code of the other
+backends.";
 
-/// Check a datapath program; show it typed, and its eBPF
+/// Check a datapath program; show it typed, its eBPF, and what it costs at most
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -32,28 +36,38 @@ pub(crate) struct Args {
     /// Print JSON on standard output: errors, warnings, and the program if it is sound
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    budget: Budget,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let name = args.file.display().to_string();
     let source = read(args).map_err(|source| Failure::BadInput(format!("{name}: {source}")))?;
-    let Compiled { program, warnings } = match fairwater_lang::compile(&name, &source) {
-        Ok(compiled) => compiled,
-        Err(errors) => {
-            anstream::eprint!("{}", errors.render(true));
-            if args.json {
-                output::json(&Document::refused(&name, &errors))?;
-            }
-            return Err(Failure::AlreadyReported(2));
+    let refused = |errors: &Diagnostics| {
+        anstream::eprint!("{}", errors.render(true));
+        if args.json {
+            output::json(&Document::refused(&name, errors))?;
         }
+        Err(Failure::AlreadyReported(2))
+    };
+    let Compiled {
+        program,
+        warnings,
+        event_spans,
+    } = match fairwater_lang::compile(&name, &source) {
+        Ok(compiled) => compiled,
+        Err(errors) => return refused(&errors),
     };
     anstream::eprint!("{}", warnings.render(true));
-    let ebpf = ebpf::listing_of(&program)
-        .map_err(|error| Failure::BadInput(format!("{name}: {error}")))?;
+    let ebpf = generate(&program).map_err(|error| Failure::BadInput(format!("{name}: {error}")))?;
+    if let Err(error) = within(&program, args.budget.max_instructions) {
+        return refused(&cost::diagnostics(&name, &source, &event_spans, &error));
+    }
+    let (ebpf, cost) = (listing(&ebpf), cost_of(&program));
     if args.json {
-        output::json(&Document::sound(&name, &warnings, &program, &ebpf))
+        output::json(&Document::sound(&name, &warnings, &program, &ebpf, &cost))
     } else {
-        output::print(format!("{program}ebpf\n{ebpf}"))
+        output::print(format!("{program}{}ebpf\n{ebpf}", cost::text(&cost)))
     }
 }
 

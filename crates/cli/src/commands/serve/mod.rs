@@ -11,6 +11,7 @@ use fairwater_hosting::{ResolvedAlgorithm, Stop, TURN, require_different, resolv
 use fairwater_service::{Config, Endpoints, Server};
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 
+use crate::budget::Budget;
 use crate::failure::Failure;
 use crate::hosting;
 use crate::output;
@@ -53,6 +54,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = Config::default().max_peers,
         value_parser = clap::value_parser!(u32).range(1..=65_536))]
     max_peers: u32,
+    #[command(flatten)]
+    budget: Budget,
     /// Stop after this time
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     duration: Option<Duration>,
@@ -73,6 +76,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         .collect();
     require_different(&algorithms)?;
     let plane = hosting::plane(&algorithms)?;
+    args.budget.check(&plane)?;
     let stop = Stop::on_signals().map_err(Failure::io("handling signals"))?;
     let listen = match &args.listen {
         Some(path) => path.clone(),
