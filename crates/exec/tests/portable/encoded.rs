@@ -3,8 +3,7 @@
 use fairwater_exec::portable::{self, Append, Encoded, Inexpressible};
 use fairwater_lang::arbitrary::source_reading;
 use fairwater_lang::{
-    Binary, Event, Expr, Program, Scope, Signal, SignalSet, Signals, Stmt, Type, VarId,
-    compile,
+    Binary, Event, Expr, Program, Scope, Signal, SignalSet, Signals, Stmt, Type, VarId, compile,
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -328,12 +327,12 @@ fn averages_with_a_variable_weight_stay_exact() {
     let mut acks = Vec::new();
     for weight in [0, 1, 9, 10, 11, u64::MAX] {
         for value in [0, 1, u64::MAX / 10, u64::MAX / 10 + 1, u64::MAX] {
-            let mut signals = [0; Signal::ALL.len()];
-            signals[Signal::PacketsAcked as usize] = weight;
-            signals[Signal::BytesAcked as usize] = value;
-            signals[Signal::BytesMisordered as usize] = !value;
-            signals[Signal::Now as usize] = 7;
-            acks.push(signals);
+            acks.push(Signals::from_iter([
+                (Signal::PacketsAcked, weight),
+                (Signal::BytesAcked, value),
+                (Signal::BytesMisordered, !value),
+                (Signal::Now, 7),
+            ]));
         }
     }
     agree(&program, &decoded, &pairs, &acks);
