@@ -41,10 +41,7 @@ impl Default for Config {
         Self {
             name: "fairwater".to_owned(),
             signals: SignalQualities::exact(SignalSet::CCP),
-            abilities: Abilities {
-                ecn: false,
-                ..Abilities::ALL
-            },
+            abilities: Abilities::ALL,
             instance: 0,
             backend: Backend::default(),
             silence_us: 500_000,

@@ -67,7 +67,8 @@ fn each_algorithm_has_a_page_with_its_parameters_a_figure_and_a_row_in_the_index
         }
     }
     let index = fs::read_to_string(folder.join("README.md")).unwrap();
-    let rows = index.lines().filter_map(|line| line.strip_prefix("| ["));
+    let list = index.split("\n## ").next().unwrap();
+    let rows = list.lines().filter_map(|line| line.strip_prefix("| ["));
     let linked: Vec<_> = rows.filter_map(|row| row.split(']').next()).collect();
     let names: Vec<_> = fairwater_algorithms::all().iter().map(|e| e.name).collect();
     if linked != names {
