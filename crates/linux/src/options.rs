@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Options of a [`Session`](crate::Session).
+/// Options of [`LinuxTcp`](crate::LinuxTcp).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     /// How long the plane may be silent before flows go under the fallback. Default 200 ms.
