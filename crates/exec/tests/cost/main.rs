@@ -5,7 +5,7 @@
 mod vm;
 
 use fairwater_exec::cost::{self, longest_path, within};
-use fairwater_exec::frame::{FAULT, FrameLayout};
+use fairwater_exec::frame::{FAULT, FrameLayout, PENDING, STAGE_INSTALL, STAGE_SEQUENCE};
 use fairwater_lang::{Program, compile};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -68,12 +68,12 @@ fn the_bound_is_met() {
     );
     let code = cost::generate(&program).unwrap();
     let size = FrameLayout::new(program.variables.len()).size();
-    let mut frame = vec![0; size];
+    let mut memory = vec![0; size];
     // A stage of another install is pending, and both controls change.
-    frame[24] = 2;
-    frame[200] = 9;
-    frame[40] = 2;
-    let executed = vm::run(&code, &mut frame);
+    for (at, value) in [(PENDING, 2), (STAGE_INSTALL, 9), (STAGE_SEQUENCE, 2)] {
+        memory[at as usize] = value;
+    }
+    let executed = vm::run(&code, &mut memory);
     let bound = longest_path(&code);
     assert!(
         executed <= bound && executed + 3 >= bound,
