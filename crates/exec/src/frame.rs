@@ -117,6 +117,20 @@ pub enum Fault {
     Withdrawn = 4,
 }
 
+impl Fault {
+    /// Why the flow's program was stopped, as one clause, from the bits of the frame's `fault`.
+    #[must_use]
+    pub const fn reason(bits: u64) -> &'static str {
+        if bits & Self::CwndZero as u64 != 0 {
+            "its program set Cwnd to 0"
+        } else if bits & Self::RateAbsurd as u64 != 0 {
+            "a rate above 2^40 bytes/s was set"
+        } else {
+            "it was withdrawn"
+        }
+    }
+}
+
 pub use fairwater_lang::MAX_RATE;
 
 /// The shape of a frame.

@@ -291,7 +291,6 @@ impl Setup<'_> {
         open.struct_ops.fw_ops_mut().name = [0; 16];
         copy(&mut open.struct_ops.fw_ops_mut().name, &name);
         let mut skel = open.load().map_err(LinuxError::bpf(what))?;
-        page.set_algorithm(self.place, &name);
         let link = skel
             .maps
             .fw_ops
@@ -303,6 +302,8 @@ impl Setup<'_> {
                 },
                 _ => LinuxError::bpf("register the congestion control")(error),
             })?;
+        // Not before: whoever looks for the holder of a name that is taken would find this plane.
+        page.set_algorithm(self.place, &name);
         Ok(Registered {
             algorithm: self.algorithm,
             name,

@@ -154,7 +154,7 @@ impl LinuxTcp {
     }
 
     /// Moves every existing TCP connection of this machine onto the first algorithm; they are
-    /// given back when the session ends.
+    /// given back when this datapath is dropped.
     ///
     /// # Errors
     /// The kernel has no iterator over TCP sockets, or the walk failed.
@@ -208,26 +208,23 @@ impl LinuxTcp {
                     rate: message.rate,
                     fields: message.fields,
                 };
-                port.event(
-                    Event::Reported { flow, report },
-                    &mut Stager {
-                        side: &self.side,
-                        hand_overs: &mut self.hand_overs,
-                    },
-                );
+                self.deliver(Event::Reported { flow, report }, port);
             }
             Kind::Fault => {
-                let reason = fault_reason(message.count);
-                port.event(
-                    Event::Faulted { flow, reason },
-                    &mut Stager {
-                        side: &self.side,
-                        hand_overs: &mut self.hand_overs,
-                    },
-                );
+                let reason = Fault::reason(message.count);
+                self.deliver(Event::Faulted { flow, reason }, port);
                 self.publish_aggregate(flow, port);
             }
         }
+    }
+
+    /// Hands an event over; commands go into the frames at once.
+    fn deliver(&mut self, event: Event<'_>, port: &mut Port<'_>) {
+        let mut stager = Stager {
+            side: &self.side,
+            hand_overs: &mut self.hand_overs,
+        };
+        port.event(event, &mut stager);
     }
 
     /// Counts reports that the ring had no room for: reports of a flow are numbered.
@@ -270,13 +267,7 @@ impl LinuxTcp {
             algorithm: registered.algorithm,
             info: &info,
         };
-        port.event(
-            event,
-            &mut Stager {
-                side: &self.side,
-                hand_overs: &mut self.hand_overs,
-            },
-        );
+        self.deliver(event, port);
         self.publish_aggregate(flow, port);
     }
 
@@ -285,13 +276,7 @@ impl LinuxTcp {
         if entry.is_some_and(|open| open.generation == flow.generation) {
             *entry = None;
             self.live -= 1;
-            port.event(
-                Event::Closed { flow },
-                &mut Stager {
-                    side: &self.side,
-                    hand_overs: &mut self.hand_overs,
-                },
-            );
+            self.deliver(Event::Closed { flow }, port);
         }
     }
 
@@ -302,13 +287,7 @@ impl LinuxTcp {
             algorithm,
             info,
         };
-        port.event(
-            event,
-            &mut Stager {
-                side: &self.side,
-                hand_overs: &mut self.hand_overs,
-            },
-        );
+        self.deliver(event, port);
         self.publish_aggregate(flow, port);
     }
 
@@ -495,15 +474,4 @@ fn entry(flows: &mut Vec<Option<SlotFlow>>, slot: u32) -> &mut Option<SlotFlow> 
         flows.resize(at + 1, None);
     }
     &mut flows[at]
-}
-
-fn fault_reason(bits: u64) -> &'static str {
-    let has = |fault: Fault| bits & u64::from(fault as u32) != 0;
-    if has(Fault::CwndZero) {
-        "its program set Cwnd to 0"
-    } else if has(Fault::RateAbsurd) {
-        "a rate above 2^40 bytes/s was set"
-    } else {
-        "it was withdrawn"
-    }
 }

@@ -3,7 +3,7 @@
 use fairwater_lang::{MAX_RATE, Type};
 
 use crate::programs::LoadedProgram;
-use crate::{Command, ProgramId, Reason, Var};
+use crate::{Command, HostedAlgorithm, ProgramId, Reason, Var};
 
 /// Collects what the algorithm wants of one flow; it takes effect together, at the datapath's
 /// next invocation, when the author's function returns.
@@ -49,6 +49,21 @@ impl PendingCommand {
         self.hand_over = None;
         self.running = running;
         self.reason = None;
+    }
+
+    /// Turns the name of the algorithm that the flow is handed over to, if any, into its index; a name
+    /// that the plane does not have is a mistake.
+    pub(crate) fn resolve_hand_over(&mut self, algorithms: &[HostedAlgorithm]) {
+        let Some(name) = self.hand_over.take() else {
+            return;
+        };
+        match algorithms.iter().position(|a| a.name == name) {
+            // There are no more algorithms than a `u32` counts.
+            Some(to) => self.command.hand_over = u32::try_from(to).ok(),
+            None => {
+                self.reason.get_or_insert(Reason::UnknownAlgorithm(name));
+            }
+        }
     }
 }
 
@@ -126,7 +141,8 @@ impl<'a> Control<'a> {
 
     /// Hands the flow over to another algorithm of the plane, by name: that algorithm starts from
     /// the flow's window, rate and SRTT. The present program runs until then. A name that the plane
-    /// does not know is a mistake.
+    /// does not know is a mistake, and so is a hand-over in `new_flow`: algorithms that do that to each
+    /// other would never end.
     pub fn hand_over(&mut self, algorithm: &str) {
         self.pending.hand_over = Some(algorithm.to_owned());
     }

@@ -81,6 +81,9 @@ pub enum Reason {
     /// The algorithm handed the flow over to an algorithm that the plane does not have.
     #[error("the algorithm handed the flow over to `{0}`, which the plane does not have")]
     UnknownAlgorithm(String),
+    /// The algorithm handed the flow over before its first report.
+    #[error("the algorithm handed the flow over before its first report")]
+    HandedOverAtStart,
     /// The datapath stopped the flow's program.
     #[error("the datapath stopped it: {0}")]
     Datapath(String),

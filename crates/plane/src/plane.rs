@@ -280,6 +280,9 @@ impl Plane {
         pending.command.switch = Some(first);
         let mut control = Control::new(pending, &hosted.programs);
         let made = contain(|| hosted.algorithm.new_flow(info, &mut control));
+        if pending.hand_over.is_some() {
+            pending.reason.get_or_insert(Reason::HandedOverAtStart);
+        }
         match (made, pending.reason.take()) {
             (Ok(new), None) => {
                 hosted.statistics.flows += 1;
@@ -358,27 +361,21 @@ impl Plane {
         let mut control = Control::new(pending, &hosted.programs);
         let outcome = contain(|| author.on_report(&report, &mut control));
         let foreign = report.foreign();
+        if pending.hand_over.is_some() {
+            pending.resolve_hand_over(&self.algorithms);
+        }
         // Nearly every report; a reason is large, so it is not to be moved here.
         if outcome.is_ok() && foreign.is_none() && pending.reason.is_none() {
             hosted_flow.program = pending.running.index;
-            if pending.hand_over.is_none() {
-                if pending.command != Command::default() {
-                    sink.command(flow, &pending.command);
-                }
-                return;
+            if pending.command != Command::default() {
+                sink.command(flow, &pending.command);
             }
-            match self.hand_over(flow, sink) {
-                Ok(()) => return,
-                Err(reason) => self.pending.reason = Some(reason),
-            }
+            return;
         }
         let panicked = outcome.err();
         let misuse = match foreign {
             Some(field) => Some(foreign_field(&self.algorithms, field, running)),
-            None => self.pending.reason.take(),
-        };
-        let Some(hosted_flow) = find_flow(&mut self.flows, flow) else {
-            return;
+            None => pending.reason.take(),
         };
         if let Role::Alone(left) = std::mem::replace(&mut hosted_flow.role, Role::Withdrawn) {
             match panicked {
@@ -390,19 +387,6 @@ impl Plane {
         if let Some(reason) = misuse.or(panicked) {
             self.withdrawn(flow, algorithm, reason);
         }
-    }
-
-    /// Sends the pending command with the hand-over that it asks for.
-    fn hand_over(&mut self, flow: FlowId, sink: &mut dyn CommandSink) -> Result<(), Reason> {
-        let Some(name) = self.pending.hand_over.take() else {
-            return Ok(());
-        };
-        let Some(to) = self.algorithms.iter().position(|a| a.name == name) else {
-            return Err(Reason::UnknownAlgorithm(name));
-        };
-        self.pending.command.hand_over = u32::try_from(to).ok();
-        sink.command(flow, &self.pending.command);
-        Ok(())
     }
 
     /// A report that the flow's present program did not send.

@@ -5,8 +5,8 @@
 //! it cannot run are refused there, by name and reason, and go on elsewhere.
 //!
 //! For datapaths behind *links*, [`Service`] is the whole protocol, sans I/O: packets of peers and
-//! the time in, packets out. It joins each peer's flows to the slots of one [`Plane`](fairwater_plane::Plane), installs programs
-//! where they are first needed, repeats the sign of life, and refuses what is wrong by a counted
+//! the time in, packets out. It joins each peer's flows to the slots of one
+//! [`Plane`](fairwater_plane::Plane), installs programs where they are first needed, repeats the sign of life, and refuses what is wrong by a counted
 //! reason. Nothing that a peer says touches another peer's flows or programs, unless an algorithm
 //! [aggregates](fairwater_plane::Algorithm::aggregate_by) flows whosever they are, and a peer that
 //! does not read costs one merged command per flow. [`Server`] is the loop around both: Unix

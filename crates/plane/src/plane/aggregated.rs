@@ -235,14 +235,7 @@ impl Plane {
                 continue;
             };
             let pending = &mut record.pending;
-            if let Some(name) = pending.hand_over.take() {
-                match self.algorithms.iter().position(|a| a.name == name) {
-                    Some(to) => pending.command.hand_over = u32::try_from(to).ok(),
-                    None => {
-                        pending.reason.get_or_insert(Reason::UnknownAlgorithm(name));
-                    }
-                }
-            }
+            pending.resolve_hand_over(&self.algorithms);
             if let Some(reason) = pending.reason.take() {
                 mistaken.push((member, record.flow, reason));
                 aggregate.members.leave(member);

@@ -461,6 +461,43 @@ fn a_flow_that_is_handed_over_is_the_other_algorithms() {
     assert_eq!(flows, [0, 1]);
 }
 
+/// Two algorithms that hand each new flow to the other do not keep the plane busy for ever.
+#[test]
+fn a_hand_over_in_new_flow_withdraws_the_flow() {
+    struct Hasty;
+    impl Algorithm for Hasty {
+        fn name(&self) -> &str {
+            "hasty"
+        }
+        fn new_flow(&self, _: &FlowInfo, control: &mut Control) -> Box<dyn Flow> {
+            control.hand_over("hasty");
+            Box::new(Idle)
+        }
+    }
+    struct Idle;
+    impl Flow for Idle {
+        fn on_report(&mut self, _: &Report, _: &mut Control) {}
+    }
+    let mut plane = Plane::new();
+    plane
+        .add(|programs| {
+            programs.add("p", "(def (Report (n 0))) (when true (report))")?;
+            Ok(Hasty)
+        })
+        .unwrap();
+    let mut sink = Commands::default();
+    let info = info();
+    let event = Event::Created {
+        flow: id(0, 1),
+        algorithm: 0,
+        info: &info,
+    };
+    plane.on_event(event, &mut sink);
+    assert!(sink.0[0].1.withdraw && sink.0[0].1.hand_over.is_none());
+    let notice = plane.drain_notices().next().unwrap().to_string();
+    assert!(notice.contains("before its first report"), "{notice}");
+}
+
 #[test]
 fn a_hand_over_to_an_unknown_algorithm_withdraws_the_flow() {
     let (mut plane, mut sink, _) = plane_with(|_, _, control| control.hand_over("nobody"));

@@ -70,7 +70,8 @@ pub const MAX_UPDATES_OF_SWITCH: usize = 222;
 pub const MAX_PROGRAMS: u32 = 10;
 
 /// What a libccp can do, which has no message to say it: its programs set window and rate, and it
-/// knows of nothing else. Whether flows negotiate ECN is their transport's affair. The plane gives it a program for a fallback.
+/// knows of nothing else. Whether flows negotiate ECN is their transport's affair. The plane gives it
+/// a program for a fallback.
 pub const CAPABILITIES: Capabilities = Capabilities {
     signals: SignalQualities::exact(SignalSet::CCP),
     abilities: Abilities {

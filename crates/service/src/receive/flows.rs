@@ -132,6 +132,7 @@ impl Shared {
             mss: peer_flow.mss.max(1),
             cwnd: peer_flow.cwnd,
             ssthresh: Some(peer_flow.cwnd),
+            now_us: peer.last_packet_us,
             ..FlowInfo::default()
         };
         if let Some(event) = resume(peer, slot, algorithm as usize, &info) {
@@ -181,7 +182,7 @@ impl Shared {
         let peer_flow = known(peer, flow)?;
         let event = Event::Faulted {
             flow: peer_flow.flow,
-            reason: fault_reason(fault),
+            reason: Fault::reason(fault.into()),
         };
         self.deliver(peer, arrival.dialect, flow.slot, event);
         Ok(())
@@ -241,15 +242,4 @@ fn known(peer: &Peer, flow: FlowId) -> Result<PeerFlow, Refused> {
     };
     let peer_flow = peer.peer_flow(flow).copied();
     peer_flow.ok_or_else(|| Refused::flow(unknown, flow))
-}
-
-fn fault_reason(bits: u32) -> &'static str {
-    let has = |fault: Fault| bits & fault as u32 != 0;
-    if has(Fault::CwndZero) {
-        "its program set Cwnd to 0"
-    } else if has(Fault::RateAbsurd) {
-        "a rate above 2^40 bytes/s was set"
-    } else {
-        "it was withdrawn"
-    }
 }
