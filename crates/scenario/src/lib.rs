@@ -32,22 +32,18 @@
 
 mod build;
 mod capacity;
-mod diagnostic;
 mod disturbance;
-mod fields;
 mod files;
 mod flow;
 mod linux;
 mod network;
 mod paths;
-mod quantity;
 mod queue;
 mod report;
 mod setting;
 mod sweep;
 mod tcp;
 mod traffic;
-mod tree;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -56,6 +52,8 @@ use fairwater_experiment::{Backend, Experiment};
 use fairwater_results::report::GridLayout;
 
 use diagnostic::Sink;
+use fairwater_document::{diagnostic, fields, quantity, tree};
+
 pub use diagnostic::{Diagnostic, Diagnostics};
 use files::Files;
 pub use files::Resolver;

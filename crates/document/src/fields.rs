@@ -2,35 +2,36 @@
 
 use std::ops::Range;
 
-use fairwater_plane::nearest;
+use fairwater_lang::nearest;
 
 use crate::diagnostic::{Diagnostic, Sink};
 use crate::tree::{Key, Node, Value};
 
 /// A table that is being read. Each key that is asked for is known; [`Fields::finish`] names the
 /// others.
-pub(crate) struct Fields<'a> {
+pub struct Fields<'a> {
     /// What the table is, for messages: "a link".
     what: &'static str,
     /// Where it stands, or, of what is missing, should stand.
-    pub(crate) span: Range<usize>,
+    pub span: Range<usize>,
     entries: &'a [(Key, Node)],
     taken: Vec<bool>,
     known: Vec<&'static str>,
-    pub(crate) sink: &'a Sink,
+    /// Where diagnostics go.
+    pub sink: &'a Sink,
 }
 
 /// What a value should have been.
-pub(crate) struct InvalidValue {
+pub struct InvalidValue {
     /// What is wrong with it.
-    pub(crate) message: String,
+    pub message: String,
     /// What is allowed there.
-    pub(crate) allowed: String,
+    pub allowed: String,
 }
 
 impl InvalidValue {
     /// Of a value of another kind.
-    pub(crate) fn kind(node: &Node, allowed: &str) -> Self {
+    pub fn kind(node: &Node, allowed: &str) -> Self {
         Self {
             message: format!("expected {allowed}, found {}", node.kind()),
             allowed: allowed.to_owned(),
@@ -39,11 +40,11 @@ impl InvalidValue {
 }
 
 /// From a node to what it means.
-pub(crate) type Read<T> = fn(&Node) -> Result<T, InvalidValue>;
+pub type Read<T> = fn(&Node) -> Result<T, InvalidValue>;
 
 impl<'a> Fields<'a> {
     /// The fields of a table; `None`, with a diagnostic, when it is none.
-    pub(crate) fn of(what: &'static str, node: &'a Node, sink: &'a Sink) -> Option<Self> {
+    pub fn of(what: &'static str, node: &'a Node, sink: &'a Sink) -> Option<Self> {
         let Value::Table(entries) = &node.value else {
             if !node.is_unknown() {
                 let message = format!("{what} is a table, and this is {}", node.kind());
@@ -62,7 +63,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The value of a key, if it is there.
-    pub(crate) fn node(&mut self, key: &'static str) -> Option<&'a Node> {
+    pub fn node(&mut self, key: &'static str) -> Option<&'a Node> {
         if !self.known.contains(&key) {
             self.known.push(key);
         }
@@ -72,13 +73,13 @@ impl<'a> Fields<'a> {
     }
 
     /// The value of a key, if it is there and right.
-    pub(crate) fn optional<T>(&mut self, key: &'static str, read: Read<T>) -> Option<T> {
+    pub fn optional<T>(&mut self, key: &'static str, read: Read<T>) -> Option<T> {
         let node = self.node(key)?;
         self.read(key, node, read)
     }
 
     /// The value of a key, which must be there.
-    pub(crate) fn required<T>(&mut self, key: &'static str, read: Read<T>) -> Option<T> {
+    pub fn required<T>(&mut self, key: &'static str, read: Read<T>) -> Option<T> {
         match self.node(key) {
             Some(node) => self.read(key, node, read),
             None => {
@@ -89,7 +90,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Says that a key is missing.
-    pub(crate) fn missing(&self, key: &'static str) {
+    pub fn missing(&self, key: &'static str) {
         let message = format!("{} has no `{key}`", self.what);
         self.sink.push(Diagnostic::new(self.span.clone(), message));
     }
@@ -101,7 +102,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Names the keys that nobody asked for.
-    pub(crate) fn finish(self) {
+    pub fn finish(self) {
         let unknown = self.entries.iter().zip(&self.taken).filter(|(_, t)| !**t);
         for ((key, _), _) in unknown {
             let message = format!("{} has no key `{}`", self.what, key.name);
@@ -116,7 +117,7 @@ impl<'a> Fields<'a> {
 }
 
 /// Says that a value is wrong, unless it was said already.
-pub(crate) fn refuse(key: &str, node: &Node, wrong: InvalidValue, sink: &Sink) {
+pub fn refuse(key: &str, node: &Node, wrong: InvalidValue, sink: &Sink) {
     if node.is_unknown() {
         return;
     }
@@ -125,7 +126,7 @@ pub(crate) fn refuse(key: &str, node: &Node, wrong: InvalidValue, sink: &Sink) {
 }
 
 /// `a`, `b` and `c`.
-pub(crate) fn listed(names: &[&str]) -> String {
+pub fn listed(names: &[&str]) -> String {
     let quoted: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
     match quoted.split_last() {
         Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use fairwater_plane::nearest;
+use fairwater_lang::nearest;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -10,19 +10,27 @@ use crate::diagnostic::{Diagnostic, Sink};
 
 /// A value and where it stands in the file.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Node {
-    pub(crate) span: Range<usize>,
-    pub(crate) value: Value,
+pub struct Node {
+    /// Bytes of the file.
+    pub span: Range<usize>,
+    /// The value.
+    pub value: Value,
 }
 
 /// A TOML value; tables are in the order of their names.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Value {
+pub enum Value {
+    /// A text.
     Text(String),
+    /// A whole number.
     Integer(i64),
+    /// A finite number.
     Float(f64),
+    /// A truth value.
     Boolean(bool),
+    /// A list.
     Array(Vec<Node>),
+    /// A table.
     Table(Vec<(Key, Node)>),
     /// A date, or a number that is none.
     Other(&'static str),
@@ -30,9 +38,11 @@ pub(crate) enum Value {
 
 /// A key and where it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Key {
-    pub(crate) span: Range<usize>,
-    pub(crate) name: String,
+pub struct Key {
+    /// Bytes of the file.
+    pub span: Range<usize>,
+    /// The key.
+    pub name: String,
 }
 
 /// How deeply tables and lists may lie in one another.
@@ -42,7 +52,7 @@ const MAX_DEPTH: usize = 12;
 const MAX_TEXT: usize = 1 << 16;
 
 /// Reads TOML; syntax errors go to the sink, and what could be read is returned.
-pub(crate) fn parse(source: &str, sink: &Sink) -> Node {
+pub fn parse(source: &str, sink: &Sink) -> Node {
     let (table, errors) = DeTable::parse_recoverable(source);
     for error in errors {
         let span = error.span().unwrap_or(0..0);
@@ -100,7 +110,7 @@ fn node(value: Spanned<DeValue<'_>>, depth: usize, sink: &Sink) -> Node {
 
 impl Node {
     /// What kind of value it is, as a noun.
-    pub(crate) fn kind(&self) -> &'static str {
+    pub fn kind(&self) -> &'static str {
         match &self.value {
             Value::Text(_) => "text",
             Value::Integer(_) | Value::Float(_) => "a number",
@@ -112,7 +122,7 @@ impl Node {
     }
 
     /// What a table has at a key.
-    pub(crate) fn entry(&self, name: &str) -> Option<&Node> {
+    pub fn entry(&self, name: &str) -> Option<&Node> {
         let Value::Table(entries) = &self.value else {
             return None;
         };
@@ -121,7 +131,7 @@ impl Node {
     }
 
     /// Its value as text: what goes into a longer text.
-    pub(crate) fn plain(&self) -> Option<String> {
+    pub fn plain(&self) -> Option<String> {
         match &self.value {
             Value::Text(text) => Some(text.clone()),
             Value::Integer(number) => Some(number.to_string()),
@@ -132,7 +142,7 @@ impl Node {
     }
 
     /// How results name it: its text, or those of what is in it, in the order of the file.
-    pub(crate) fn label(&self) -> String {
+    pub fn label(&self) -> String {
         let joined = |mut nodes: Vec<&Node>| {
             nodes.sort_by_key(|node| node.span.start);
             let texts: Vec<_> = nodes.iter().map(|node| node.label()).collect();
@@ -149,7 +159,7 @@ impl Node {
     /// variable's value, whatever it is, at its place in the sweep; `$name` or `${name}` within a
     /// longer text becomes its text; `${name.key}` is what a table has at a key; `$$` is a dollar.
     /// A value may itself name variables whose values name none.
-    pub(crate) fn with(&self, variables: &[Variable<'_>], used: &mut [bool], sink: &Sink) -> Node {
+    pub fn with(&self, variables: &[Variable<'_>], used: &mut [bool], sink: &Sink) -> Node {
         self.substituted(variables, used, sink, true)
     }
 
@@ -290,13 +300,13 @@ impl Node {
     }
 
     /// In the place of a variable that does not exist or has no value, which has been said.
-    pub(crate) fn no_value(span: Range<usize>) -> Node {
+    pub fn no_value(span: Range<usize>) -> Node {
         let value = Value::Other(UNKNOWN);
         Node { span, value }
     }
 
     /// Whether it stands for a variable that does not exist: nothing more is to be said of it.
-    pub(crate) fn is_unknown(&self) -> bool {
+    pub fn is_unknown(&self) -> bool {
         matches!(self.value, Value::Other(kind) if kind == UNKNOWN)
     }
 }
@@ -305,9 +315,11 @@ const UNKNOWN: &str = "an unknown variable";
 
 /// A variable of a sweep with one of its values.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Variable<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) value: &'a Node,
+pub struct Variable<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its value.
+    pub value: &'a Node,
 }
 
 /// The bytes at the start of a text that can be a variable's name.
@@ -317,6 +329,6 @@ fn name_length(text: &str) -> usize {
 }
 
 /// Whether it can be a variable's name.
-pub(crate) fn is_name(text: &str) -> bool {
+pub fn is_name(text: &str) -> bool {
     !text.is_empty() && name_length(text) == text.len()
 }

@@ -1,4 +1,4 @@
-//! What is wrong with a scenario, each thing at its place in the file.
+//! What is wrong with a document, each thing at its place in the file.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -26,7 +26,9 @@ pub struct Diagnostic {
 }
 
 impl Diagnostic {
-    pub(crate) fn new(span: Range<usize>, message: impl Into<String>) -> Self {
+    /// Something that is wrong at these bytes of the file.
+    #[must_use]
+    pub fn new(span: Range<usize>, message: impl Into<String>) -> Self {
         Self {
             span,
             message: message.into(),
@@ -35,18 +37,22 @@ impl Diagnostic {
         }
     }
 
-    pub(crate) fn label(mut self, label: impl Into<String>) -> Self {
+    /// Says something under the place.
+    #[must_use]
+    pub fn label(mut self, label: impl Into<String>) -> Self {
         self.label = label.into();
         self
     }
 
-    pub(crate) fn help(mut self, help: impl Into<String>) -> Self {
+    /// Says what to do about it.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
 }
 
-/// Everything that is wrong with a scenario, in the order of its lines. Displayed, each stands
+/// Everything that is wrong with a document, in the order of its lines. Displayed, each stands
 /// under the line it is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostics {
@@ -132,13 +138,14 @@ impl std::error::Error for Diagnostics {}
 
 /// Collects diagnostics; the same thing said again, of another point of a grid, is said once.
 #[derive(Debug, Default)]
-pub(crate) struct Sink {
+pub struct Sink {
     list: RefCell<Vec<Diagnostic>>,
     said: Cell<usize>,
 }
 
 impl Sink {
-    pub(crate) fn push(&self, diagnostic: Diagnostic) {
+    /// Takes a diagnostic.
+    pub fn push(&self, diagnostic: Diagnostic) {
         self.said.set(self.said.get() + 1);
         let mut list = self.list.borrow_mut();
         if !list.contains(&diagnostic) {
@@ -147,17 +154,20 @@ impl Sink {
     }
 
     /// How much was said, repetitions counted: whether something was found between two moments.
-    pub(crate) fn said(&self) -> usize {
+    pub fn said(&self) -> usize {
         self.said.get()
     }
 
     /// Whether more would hardly be read.
-    pub(crate) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.list.borrow().len() >= MAX_ERRORS
     }
 
-    /// `Err` if anything was found.
-    pub(crate) fn finish(self, file_name: &str, source: &str) -> Result<(), Diagnostics> {
+    /// Ends collecting.
+    ///
+    /// # Errors
+    /// What was found, if anything.
+    pub fn finish(self, file_name: &str, source: &str) -> Result<(), Diagnostics> {
         let mut list = self.list.into_inner();
         if list.is_empty() {
             return Ok(());

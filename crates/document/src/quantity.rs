@@ -1,4 +1,4 @@
-//! Quantities as a scenario states them: always with their units, held exactly.
+//! Quantities as a document states them: always with their units, held exactly.
 
 use std::time::Duration;
 
@@ -12,14 +12,17 @@ const SIZE: &str = "a size such as `100kB`, in `B`, `kB`, `MB` or `GB`, or in se
 
 /// A size in bytes, or in segments of whatever their size is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Size {
+pub enum Size {
+    /// Bytes.
     Bytes(u64),
+    /// Segments.
     Segments(u64),
 }
 
 impl Size {
     /// Bytes, with segments of `mss`.
-    pub(crate) fn bytes(self, mss: u32) -> u64 {
+    #[must_use]
+    pub fn bytes(self, mss: u32) -> u64 {
         match self {
             Size::Bytes(bytes) => bytes,
             Size::Segments(segments) => segments.saturating_mul(mss.into()),
@@ -45,20 +48,35 @@ fn stated<T>(
     })
 }
 
-pub(crate) fn duration(node: &Node) -> Result<Duration, InvalidValue> {
+/// A time: `20ms`.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn duration(node: &Node) -> Result<Duration, InvalidValue> {
     stated(node, quantity::TIME, quantity::duration)
 }
 
 /// A time above zero.
-pub(crate) fn period(node: &Node) -> Result<Duration, InvalidValue> {
+///
+/// # Errors
+/// What is wrong with it.
+pub fn period(node: &Node) -> Result<Duration, InvalidValue> {
     stated(node, quantity::TIME, quantity::period)
 }
 
-pub(crate) fn rate(node: &Node) -> Result<Rate, InvalidValue> {
+/// A rate: `24mbit`.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn rate(node: &Node) -> Result<Rate, InvalidValue> {
     stated(node, quantity::RATE, quantity::rate)
 }
 
-pub(crate) fn size(node: &Node) -> Result<Size, InvalidValue> {
+/// A [`Size`] above zero.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn size(node: &Node) -> Result<Size, InvalidValue> {
     let read = match &node.value {
         Value::Text(text) if text.trim().ends_with("pkt") => packets(node).map(Size::Segments),
         _ => some_bytes(node).map(Size::Bytes),
@@ -79,38 +97,61 @@ pub(crate) fn size(node: &Node) -> Result<Size, InvalidValue> {
 }
 
 /// A number of packets above zero: `10pkt`.
-pub(crate) fn packets(node: &Node) -> Result<u64, InvalidValue> {
+///
+/// # Errors
+/// What is wrong with it.
+pub fn packets(node: &Node) -> Result<u64, InvalidValue> {
     stated(node, quantity::PACKETS, quantity::packets)
 }
 
 /// A size in bytes alone: `1448B`.
-pub(crate) fn bytes(node: &Node) -> Result<u64, InvalidValue> {
+///
+/// # Errors
+/// What is wrong with it.
+pub fn bytes(node: &Node) -> Result<u64, InvalidValue> {
     stated(node, quantity::BYTES, quantity::bytes)
 }
 
 /// The same, above zero.
-pub(crate) fn some_bytes(node: &Node) -> Result<u64, InvalidValue> {
+///
+/// # Errors
+/// What is wrong with it.
+pub fn some_bytes(node: &Node) -> Result<u64, InvalidValue> {
     stated(node, quantity::BYTES, quantity::positive_bytes)
 }
 
 /// How much a queue holds.
-pub(crate) fn buffer(node: &Node) -> Result<Buffer, InvalidValue> {
+///
+/// # Errors
+/// What is wrong with it.
+pub fn buffer(node: &Node) -> Result<Buffer, InvalidValue> {
     stated(node, quantity::BUFFER, quantity::buffer)
 }
 
 /// A percentage.
-pub(crate) fn probability(node: &Node) -> Result<Probability, InvalidValue> {
+///
+/// # Errors
+/// What is wrong with it.
+pub fn probability(node: &Node) -> Result<Probability, InvalidValue> {
     stated(node, quantity::PROBABILITY, quantity::probability)
 }
 
-pub(crate) fn text(node: &Node) -> Result<String, InvalidValue> {
+/// A text that is not empty.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn text(node: &Node) -> Result<String, InvalidValue> {
     match &node.value {
         Value::Text(text) if !text.is_empty() => Ok(text.clone()),
         _ => Err(InvalidValue::kind(node, "a text")),
     }
 }
 
-pub(crate) fn boolean(node: &Node) -> Result<bool, InvalidValue> {
+/// A truth value.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn boolean(node: &Node) -> Result<bool, InvalidValue> {
     match node.value {
         Value::Boolean(value) => Ok(value),
         _ => Err(InvalidValue::kind(node, "`true` or `false`")),
@@ -118,7 +159,10 @@ pub(crate) fn boolean(node: &Node) -> Result<bool, InvalidValue> {
 }
 
 /// A whole number from 0.
-pub(crate) fn integer(node: &Node) -> Result<u64, InvalidValue> {
+///
+/// # Errors
+/// What is wrong with it.
+pub fn integer(node: &Node) -> Result<u64, InvalidValue> {
     match node.value {
         Value::Integer(number) if number >= 0 => Ok(number.unsigned_abs()),
         _ => Err(InvalidValue {
@@ -129,7 +173,10 @@ pub(crate) fn integer(node: &Node) -> Result<u64, InvalidValue> {
 }
 
 /// A whole number from 1.
-pub(crate) fn count(node: &Node) -> Result<u64, InvalidValue> {
+///
+/// # Errors
+/// What is wrong with it.
+pub fn count(node: &Node) -> Result<u64, InvalidValue> {
     match integer(node) {
         Ok(0) | Err(_) => Err(InvalidValue {
             message: "it is not a whole number from 1".to_owned(),
@@ -140,7 +187,10 @@ pub(crate) fn count(node: &Node) -> Result<u64, InvalidValue> {
 }
 
 /// A number above 0, whole or not.
-pub(crate) fn positive(node: &Node) -> Result<f64, InvalidValue> {
+///
+/// # Errors
+/// What is wrong with it.
+pub fn positive(node: &Node) -> Result<f64, InvalidValue> {
     let number = match node.value {
         Value::Integer(number) => number as f64,
         Value::Float(number) => number,
