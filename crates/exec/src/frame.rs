@@ -14,7 +14,8 @@
 //! | 40 | `stage.sequence: u32` | plane |
 //! | 44 | 20 bytes for the datapath's own use | datapath |
 //! | 64 | what one invocation [asked](REPORT_ASKED) for: two `u32` | program |
-//! | 72 | `signals: [u64; 23]`, by `Signal` index; those behind the last signal are spare | datapath |
+//! | 72 | `signals: [u64; 21]`, by `Signal` index; those behind the last signal are spare | datapath |
+//! | 240 | 16 bytes for the datapath's own use | datapath |
 //! | 256 | the rest of the [stage](STAGE) | plane |
 //! | 320 | 128 bytes for the datapath's own use (addresses, counters) | datapath |
 //! | 448 | the [report header](REPORT) | program, datapath |
@@ -46,7 +47,7 @@ pub const FALLTHROUGH_ASKED: i16 = 68;
 /// Offset of `signals`.
 pub const SIGNALS: i16 = 72;
 /// How many signals a frame has room for.
-pub const SIGNAL_ROOM: usize = 23;
+pub const SIGNAL_ROOM: usize = 21;
 const _: () = assert!(fairwater_lang::Signal::COUNT <= SIGNAL_ROOM);
 /// Offset of `cwnd`, bytes.
 pub const CWND: i16 = 0;

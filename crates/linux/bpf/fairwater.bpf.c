@@ -122,9 +122,22 @@ static __always_inline void observe(struct sock *sk, struct tcp_sock *tp, struct
 	f->observed_us = now;
 	f->srtt_us = tp->srtt_us >> 3;
 	f->bytes_acked = tp->bytes_acked;
+	f->retransmitted = tp->total_retrans;
+	f->rtt_us = tp->rack.rtt_us;
 	note_ssthresh(f, tp);
 	if (!f->rate)
 		pace_by_window(sk, tp);
+}
+
+/* Id of the socket's cgroup, the inode of its directory; 0 where the kernel keeps none. */
+static __always_inline u64 cgroup_of(struct sock *sk)
+{
+	struct cgroup *cgroup;
+
+	if (!bpf_core_field_exists(sk->sk_cgrp_data.cgroup))
+		return 0;
+	cgroup = sk->sk_cgrp_data.cgroup;
+	return cgroup && cgroup->kn ? cgroup->kn->id : 0;
 }
 
 static __always_inline bool plane_is_silent(u64 now)
@@ -495,6 +508,9 @@ void BPF_PROG(fw_init, struct sock *sk)
 	f->born_us = tp->tcp_mstamp;
 	f->srtt_us = tp->srtt_us >> 3;
 	f->mark = sk->sk_mark;
+	f->cgroup = cgroup_of(sk);
+	f->retransmitted = tp->total_retrans;
+	f->rtt_us = tp->rack.rtt_us;
 	f->algorithm = algorithm;
 	f->aggregate = 0;
 	f->state = FLOW_STARTING;

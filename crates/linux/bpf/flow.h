@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* What the kernel shares with the plane: one page for the plane, and a frame for each flow.
- * fairwater-exec's `frame` module is the reference for the frame; the 20 and 128 bytes that it
+ * fairwater-exec's `frame` module is the reference for the frame; the 20, 16 and 128 bytes that it
  * leaves to the datapath are described here. `struct layouts` carries all of it to Rust, where
  * `src/layout.rs` compares it with fairwater-exec. */
 #pragma once
@@ -38,7 +38,7 @@ enum signal {
 	UNDO,
 	SIGNALS,
 };
-#define SIGNAL_ROOM 23
+#define SIGNAL_ROOM 21
 
 enum absent { NO_SLOT = 0xffffffff, NO_PROGRAM = 0xffffffff };
 enum stage_set { SET_CWND = 1, SET_RATE = 2 };
@@ -113,6 +113,10 @@ struct frame {
 	u32 report_asked;
 	u32 fallthrough_asked;
 	u64 signals[SIGNAL_ROOM]; /* by enum signal */
+	/* 16 bytes of the datapath's own, for observers */
+	u32 retransmitted; /* packets since the connection began; brought up to date by `observe` */
+	u32 rtt_us; /* the latest sample; brought up to date by `observe` */
+	u64 cgroup; /* id of the socket's cgroup as the flow began, 0 = none */
 	struct stage stage;
 	/* 128 bytes of the datapath's own, for observers; brought up to date by `observe` */
 	u32 local[4]; /* network order; IPv4 in the first word */

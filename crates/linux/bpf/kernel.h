@@ -7,6 +7,7 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
 
 typedef __u8 u8;
 typedef __u16 u16;
@@ -62,12 +63,29 @@ struct sock_common {
 	struct in6_addr skc_v6_rcv_saddr;
 };
 
+struct kernfs_node {
+	u64 id;
+};
+
+struct cgroup {
+	struct kernfs_node *kn;
+};
+
+struct sock_cgroup_data {
+	struct cgroup *cgroup;
+};
+
+struct tcp_rack {
+	u32 rtt_us;
+};
+
 struct sock {
 	struct sock_common __sk_common;
 	unsigned long sk_pacing_rate;
 	unsigned long sk_max_pacing_rate;
 	u32 sk_pacing_status;
 	u32 sk_mark;
+	struct sock_cgroup_data sk_cgrp_data;
 };
 
 struct inet_sock {
@@ -112,6 +130,8 @@ struct tcp_sock {
 	u32 prr_out;	/* packets sent since */
 	u32 undo_marker;
 	u32 reordering;
+	u32 total_retrans; /* packets */
+	struct tcp_rack rack;
 	u32 max_packets_out; /* most packets in flight in the last window */
 };
 

@@ -137,6 +137,26 @@ impl<'m> Frame<'m> {
         self.u64(layout::frame::BYTES_ACKED).load(Relaxed)
     }
 
+    /// Packets retransmitted since the connection began.
+    pub(crate) fn retransmitted(self) -> u64 {
+        u64::from(self.u32(layout::frame::RETRANSMITTED).load(Relaxed))
+    }
+
+    /// The latest RTT sample, µs.
+    pub(crate) fn rtt_us(self) -> u64 {
+        u64::from(self.u32(layout::frame::RTT_US).load(Relaxed))
+    }
+
+    /// Id of the cgroup of the flow's socket; 0 is none.
+    pub(crate) fn cgroup(self) -> u64 {
+        self.u64(layout::frame::CGROUP).load(Relaxed)
+    }
+
+    /// `SO_MARK` of the flow's socket.
+    pub(crate) fn mark(self) -> u32 {
+        self.u32(layout::frame::MARK).load(Relaxed)
+    }
+
     pub(crate) fn born_us(self) -> u64 {
         self.u64(layout::frame::BORN_US).load(Relaxed)
     }
@@ -230,7 +250,7 @@ impl<'m> Frame<'m> {
             ssthresh: self.ssthresh(),
             srtt_us: self.srtt_us(),
             now_us,
-            tag: self.u32(layout::frame::MARK).load(Relaxed),
+            tag: self.mark(),
         }
     }
 }

@@ -61,6 +61,9 @@ pub(crate) mod frame {
     pub(crate) const SRTT_US: usize = offset_of!(frame, srtt_us);
     pub(crate) const BYTES_ACKED: usize = offset_of!(frame, bytes_acked);
     pub(crate) const BORN_US: usize = offset_of!(frame, born_us);
+    pub(crate) const RETRANSMITTED: usize = offset_of!(frame, retransmitted);
+    pub(crate) const RTT_US: usize = offset_of!(frame, rtt_us);
+    pub(crate) const CGROUP: usize = offset_of!(frame, cgroup);
     pub(crate) const MARK: usize = offset_of!(frame, mark);
     pub(crate) const AGGREGATE: usize = offset_of!(frame, aggregate);
     pub(crate) const AGGREGATE_KEY: usize = offset_of!(frame, aggregate_key);
@@ -143,8 +146,9 @@ agree!(
     report.rate of event = exec::REPORT_RATE,
     report.count of event = exec::REPORT_COUNT,
 );
-// The parts of a frame that fairwater-exec leaves to the datapath (44 to 63, 320 to 447).
+// The parts of a frame that fairwater-exec leaves to the datapath (44 to 63, 240 to 255, 320 to 447).
 const _: () = assert!(offset_of!(types::frame, program) == 44);
+const _: () = assert!(offset_of!(types::frame, retransmitted) == 240);
 const _: () = assert!(offset_of!(types::frame, local) == exec::DATAPATH as usize);
 const _: fn(&types::frame) -> &[i8; frame::KEY_BYTES] = |frame| &frame.aggregate_key;
 const _: fn(&types::plane) -> &[types::name; MAX_ALGORITHMS] = |plane| &plane.algorithms;

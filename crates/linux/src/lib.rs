@@ -17,6 +17,7 @@
 //! the next ACK, without a system call. A plane that is killed or silent leaves its flows under
 //! the fallback, the kernel's own Cubic, and takes them back when it returns.
 
+mod cgroups;
 mod clock;
 mod compiled;
 mod congestion_controls;

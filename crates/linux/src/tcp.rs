@@ -9,12 +9,16 @@ use fairwater_plane::{
     Abilities, Capabilities, Command, CommandSink, Ecn, Event, Fallback, FlowId, FlowInfo,
     HostedAlgorithm, Plane, RawReport, SignalQualities,
 };
-use fairwater_service::{Config, DatapathId, DirectDatapath, Endpoints, Port, Server};
+use fairwater_service::{
+    Config, DatapathId, DirectDatapath, Endpoints, FlowCounts, FlowMeasures, PolicyKey, Port,
+    Server,
+};
 
+use crate::cgroups::Cgroups;
 use crate::clock::now_us;
-use crate::flow::Frame;
+use crate::flow::{FlowState, Frame};
 use crate::inbox::{Batch, Inbox, Kind, Message};
-use crate::kernel_side::KernelSide;
+use crate::kernel_side::{KernelSide, Registered};
 use crate::kernel_types::KernelTypes;
 use crate::migration::{MigrationCounts, Mode, migrate};
 use crate::moved::{MovedConnections, inherit};
@@ -53,6 +57,7 @@ pub struct LinuxTcp {
     lost_reports: u64,
     lost_events: u32,
     adopted: MigrationCounts,
+    cgroups: Cgroups,
     /// Dropped while the kernel side is still there.
     moved: MovedConnections,
 }
@@ -109,6 +114,7 @@ impl LinuxTcp {
             lost_reports: 0,
             lost_events: 0,
             adopted: MigrationCounts::default(),
+            cgroups: Cgroups::default(),
             moved: MovedConnections::default(),
         };
         if !options.unique_names {
@@ -253,6 +259,7 @@ impl LinuxTcp {
         let Some(registered) = self.side.registered().get(frame.algorithm()) else {
             return;
         };
+        let algorithm = self.follow_policy(frame, registered, port);
         match entry(&mut self.flows, slot).replace(opened) {
             Some(former) if former.generation == opened.generation => return,
             Some(_) => {}
@@ -264,11 +271,42 @@ impl LinuxTcp {
         };
         let event = Event::Created {
             flow,
-            algorithm: registered.algorithm,
+            algorithm,
             info: &info,
         };
         self.deliver(event, port);
         self.publish_aggregate(flow, port);
+    }
+
+    /// Index in the plane of the algorithm that a new flow gets.
+    fn follow_policy(&self, frame: Frame<'_>, asked: &Registered, port: &Port<'_>) -> usize {
+        let policy = port.policy();
+        if policy.rules.is_empty() {
+            return asked.algorithm;
+        }
+        let cgroup = policy
+            .needs_cgroup()
+            .then(|| self.cgroups.path(frame.cgroup()));
+        let (local, remote) = frame.addresses();
+        let key = PolicyKey {
+            datapath: self.name(),
+            local,
+            remote,
+            tag: frame.mark(),
+            cgroup: cgroup.as_ref().and_then(Option::as_deref),
+        };
+        let assigned = port.assign(asked.algorithm, &key);
+        match self.side.registered_as(assigned) {
+            // ECN is negotiated with the SYN.
+            Some((_, to)) if to.ecn == Ecn::Required && asked.ecn != Ecn::Required => {
+                asked.algorithm
+            }
+            Some((place, to)) => {
+                frame.set_algorithm(place);
+                to.algorithm
+            }
+            None => asked.algorithm,
+        }
     }
 
     fn close(&mut self, flow: FlowId, port: &mut Port<'_>) {
@@ -412,6 +450,27 @@ impl DirectDatapath for LinuxTcp {
 
     fn next_turn(&self) -> Option<Duration> {
         wakeup::longest_sleep(self.side.page().wakeups_until_us(), now_us())
+    }
+
+    fn measure(&self, flow: FlowId) -> Option<FlowMeasures> {
+        let frame = self.frame_of(flow)?;
+        let state = frame.state()?;
+        let (local, remote) = frame.addresses();
+        Some(FlowMeasures {
+            local,
+            remote,
+            tag: frame.mark(),
+            cgroup: self.cgroups.path(frame.cgroup()),
+            cwnd_bytes: frame.cwnd(),
+            rate_bytes_per_s: frame.rate(),
+            srtt_us: frame.srtt_us(),
+            fallback: matches!(state, FlowState::Fallback | FlowState::Faulted),
+            counts: Some(FlowCounts {
+                bytes_acked: frame.bytes_acked(),
+                retransmitted: frame.retransmitted(),
+                rtt_us: frame.rtt_us(),
+            }),
+        })
     }
 
     fn turn(&mut self, port: &mut Port<'_>) {

@@ -95,6 +95,18 @@ pub struct Command {
     pub hand_over: Option<u32>,
 }
 
+impl Command {
+    /// Hands a flow over to the algorithm of this index.
+    #[must_use]
+    pub fn hand_over(algorithm: usize) -> Self {
+        Self {
+            // The plane's algorithms are counted by a `u32`.
+            hand_over: u32::try_from(algorithm).ok(),
+            ..Self::default()
+        }
+    }
+}
+
 /// Where the plane's commands go: a datapath, or a test.
 pub trait CommandSink {
     /// Carries out one command. A flow that is gone is not an error.

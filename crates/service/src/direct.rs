@@ -10,6 +10,7 @@ use fairwater_plane::{
 
 use crate::deferred_commands::DeferredCommands;
 use crate::notice::ServiceNotice;
+use crate::policy::PolicyKey;
 use crate::service::{Service, Shared};
 use crate::slots::{Location, PlaneSlots};
 
@@ -65,6 +66,10 @@ impl Direct {
     fn flow(&self, flow: FlowId) -> Option<FlowId> {
         let found = self.flows.get(flow.slot as usize)?.as_ref()?;
         (found.generation == flow.generation).then_some(found.flow)
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     pub(crate) fn queue(&mut self, flow: FlowId, command: Command) {
@@ -162,6 +167,7 @@ impl Service {
                 shared.statistics.reports += 1;
                 direct.reports += 1;
                 if let Some(flow) = direct.flow(local) {
+                    shared.log.push(flow, &report);
                     shared.direct_event(id, local, Event::Reported { flow, report }, sink);
                 }
             }
@@ -172,6 +178,7 @@ impl Service {
                 algorithm, info, ..
             } => match direct.flow(local) {
                 Some(flow) => {
+                    shared.note_silence(flow, algorithm);
                     let event = Event::Resumed {
                         flow,
                         algorithm,
@@ -189,6 +196,16 @@ impl Service {
             Event::Closed { .. } => shared.close_direct(direct, id, local, sink),
         }
         self.carry_out_deferred();
+    }
+
+    /// Index of the algorithm that a new flow of a datapath gets, which asked for that of index
+    /// `asked`: the policy's, if it has one for the flow.
+    #[must_use]
+    pub fn assign(&self, id: DatapathId, asked: usize, key: &PolicyKey<'_>) -> usize {
+        match self.capabilities(id) {
+            Some(capabilities) => self.shared.assign(&capabilities, asked, key),
+            None => asked,
+        }
     }
 
     /// The next command for a datapath that an event of another datapath, or an operator, brought

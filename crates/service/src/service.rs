@@ -7,12 +7,15 @@ use fairwater_proto::{Dialect, Refusal, RefusalReason, ToDatapath, Welcome, own}
 use super::catalogue::Catalogue;
 use super::deferred_commands::DeferredCommands;
 use super::direct::Direct;
+use super::incident::Causes;
 use super::notice::ServiceNotice;
 use super::outgoing::Context;
 use super::peer::{Peer, PeerId};
+use super::policy::{Policy, PolicyKey};
+use super::report_log::ReportLog;
 use super::slots::{Location, PlaneSlots};
 use super::statistics::ServiceStatistics;
-use fairwater_plane::{Command, FlowId, MAX_FLOWS, Plane, Unmet};
+use fairwater_plane::{Capabilities, Command, Controller, FlowId, MAX_FLOWS, Plane, Unmet};
 
 /// Notices kept until they are drained; the oldest go first.
 const MAX_NOTICES: usize = 1024;
@@ -33,6 +36,9 @@ pub struct Config {
     /// The most flows of all peers at once, and the bound on a peer's slots; at most
     /// [`MAX_FLOWS`].
     pub max_flows: u32,
+    /// Bytes for the last reports of all flows, of which an [`Incident`](crate::Incident) tells
+    /// those of its flow. 0 keeps none.
+    pub report_log_bytes: usize,
 }
 
 impl Default for Config {
@@ -42,6 +48,7 @@ impl Default for Config {
             alive_us: 50_000,
             max_peers: 1024,
             max_flows: 1 << 18,
+            report_log_bytes: 0,
         }
     }
 }
@@ -116,7 +123,7 @@ pub struct PeerSnapshot<'a> {
 /// hands out.
 #[derive(Debug)]
 pub struct Service {
-    peers: Vec<Option<Box<Peer>>>,
+    pub(super) peers: Vec<Option<Box<Peer>>>,
     pub(super) datapaths: Vec<Option<Direct>>,
     generation: u32,
     /// Peers that have something to send, each once.
@@ -134,6 +141,11 @@ pub(super) struct Shared {
     pub(super) deferred: DeferredCommands,
     pub(super) statistics: ServiceStatistics,
     pub(super) notices: VecDeque<ServiceNotice>,
+    /// The last reports of all flows.
+    pub(super) log: ReportLog,
+    /// Causes of incidents that are not told yet.
+    pub(super) causes: Causes,
+    pub(super) policy: Policy,
     /// When the operator was last told that a newcomer was refused.
     refused_peer_notice_us: Option<u64>,
     /// The fields of the report at hand.
@@ -155,6 +167,9 @@ impl Service {
             ready: VecDeque::new(),
             shared: Shared {
                 catalogue: Catalogue::new(plane.algorithms(), config.instance),
+                log: ReportLog::with_bytes(config.report_log_bytes),
+                causes: Causes::default(),
+                policy: Policy::default(),
                 config,
                 plane,
                 slots: PlaneSlots::default(),
@@ -333,6 +348,17 @@ impl Service {
         }
     }
 
+    /// Which algorithm flows get that ask for another.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.shared.policy
+    }
+
+    /// Changes the policy, for flows that start from now on.
+    pub fn set_policy(&mut self, policy: Policy) {
+        self.shared.policy = policy;
+    }
+
     /// The flows of all datapaths, by the plane's names.
     pub fn flows(&self) -> impl Iterator<Item = FlowId> {
         self.shared.slots.flows()
@@ -363,12 +389,9 @@ impl Service {
         if !unmet.is_empty() {
             return Err(HandOverError::Unmet(unmet));
         }
-        let command = Command {
-            // The plane's algorithms are counted by a `u32`.
-            hand_over: u32::try_from(algorithm).ok(),
-            ..Command::default()
-        };
-        self.shared.deferred.push(flow, &command);
+        self.shared
+            .deferred
+            .push(flow, &Command::hand_over(algorithm));
         self.carry_out_deferred();
         Ok(())
     }
@@ -462,6 +485,37 @@ fn queue(ready: &mut VecDeque<PeerId>, peer: &mut Peer) {
 }
 
 impl Shared {
+    /// Index of the algorithm that the policy has for a flow, or else of the one that it asked
+    /// for: so too where the datapath cannot run the former.
+    pub(super) fn assign(
+        &self,
+        capabilities: &Capabilities,
+        asked: usize,
+        key: &PolicyKey<'_>,
+    ) -> usize {
+        let hosted = self.plane.algorithms();
+        let chosen = self.policy.choose(key).and_then(|name| {
+            hosted.iter().position(|hosted| {
+                hosted.name() == name && hosted.requirements().unmet(capabilities).is_empty()
+            })
+        });
+        chosen.unwrap_or(asked)
+    }
+
+    /// A flow resumes: under the algorithm that it has, it comes from the datapath's fallback.
+    pub(super) fn note_silence(&mut self, flow: FlowId, algorithm: usize) {
+        let snapshot = self.plane.flow(flow);
+        let comes_back = snapshot.is_some_and(|snapshot| {
+            snapshot.algorithm == algorithm && snapshot.controller == Controller::Algorithm
+        });
+        if comes_back {
+            self.causes.push(flow, || {
+                "the plane was silent, and the datapath's fallback controlled it meanwhile"
+                    .to_owned()
+            });
+        }
+    }
+
     pub(super) fn notice(&mut self, notice: ServiceNotice) {
         if self.notices.len() == MAX_NOTICES {
             self.notices.pop_front();
@@ -479,8 +533,16 @@ impl Shared {
         }
     }
 
-    fn collect_notices(&mut self) {
-        let Self { plane, notices, .. } = self;
-        notices.extend(plane.drain_notices().map(ServiceNotice::Flow));
+    pub(super) fn collect_notices(&mut self) {
+        let Self {
+            plane,
+            notices,
+            causes,
+            ..
+        } = self;
+        for notice in plane.drain_notices() {
+            causes.push(notice.flow, || notice.reason.to_string());
+            notices.push_back(ServiceNotice::Flow(notice));
+        }
     }
 }

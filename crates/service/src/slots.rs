@@ -1,5 +1,7 @@
 //! Slot tables: the flow in each slot of a peer, and the plane's slots.
 
+use std::net::SocketAddr;
+
 use fairwater_plane::FlowId;
 
 use super::direct::DatapathId;
@@ -24,6 +26,12 @@ pub(super) struct PeerFlow {
     pub(super) generation: u32,
     /// The flow's name in the plane.
     pub(super) flow: FlowId,
+    /// The local address and port, if the peer says.
+    pub(super) local: SocketAddr,
+    /// The remote address and port, if the peer says.
+    pub(super) remote: SocketAddr,
+    /// What the peer tells its flows apart by.
+    pub(super) tag: u32,
     /// Maximum segment size, bytes; 0 if the peer does not say.
     pub(super) mss: u32,
     /// The index of its algorithm.
@@ -32,6 +40,10 @@ pub(super) struct PeerFlow {
     pub(super) program: u32,
     /// cwnd of the last report that had one, bytes.
     pub(super) cwnd: u64,
+    /// Pacing rate of the last report, bytes/s; 0 is none.
+    pub(super) rate: u64,
+    /// Smoothed RTT as the flow started or resumed, µs.
+    pub(super) srtt_us: u64,
 }
 
 /// Where a flow of the plane is.

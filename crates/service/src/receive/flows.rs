@@ -7,9 +7,10 @@ use fairwater_proto::{Dialect, RefusalReason};
 
 use super::{Arrival, Refused};
 use crate::peer::Peer;
+use crate::policy::PolicyKey;
 use crate::service::Shared;
 use crate::slots::{Location, PeerFlow, PeerSlot};
-use fairwater_plane::{Event, FlowId, FlowInfo};
+use fairwater_plane::{Command, Event, FlowId, FlowInfo};
 
 /// What is assumed of a flow that is known by its reports alone: Ethernet's MSS, and the initial
 /// window of RFC 6928 §2.
@@ -46,6 +47,9 @@ impl Shared {
             return self.start(peer, arrival, flow, algorithm, info);
         }
         let algorithm = self.algorithm_named(algorithm);
+        if let Some(peer_flow) = peer.peer_flow(flow) {
+            self.note_silence(peer_flow.flow, algorithm);
+        }
         let Some(event) = resume(peer, flow.slot, algorithm, info) else {
             return Ok(());
         };
@@ -84,10 +88,15 @@ impl Shared {
             slot_record.peer_flow = Some(PeerFlow {
                 generation: flow.generation,
                 flow: place,
+                local: info.local,
+                remote: info.remote,
+                tag: info.tag,
                 mss: info.mss,
                 algorithm,
                 program: self.catalogue.place(algorithm, 0),
                 cwnd: info.cwnd,
+                rate: info.rate,
+                srtt_us: info.srtt_us,
             });
         }
         peer.flows += 1;
@@ -103,7 +112,27 @@ impl Shared {
             info: &info,
         };
         self.deliver(peer, arrival.dialect, flow.slot, event);
+        self.follow_policy(peer, place, algorithm, &info);
         Ok(())
+    }
+
+    /// Hands a new flow over to the algorithm that the policy has for it, if that is another than
+    /// it asked for. The peer then knows the flow's algorithm, and names it when the flow resumes.
+    fn follow_policy(&mut self, peer: &Peer, flow: FlowId, asked: usize, info: &FlowInfo) {
+        let Some(introduction) = &peer.introduction else {
+            return;
+        };
+        let key = PolicyKey {
+            datapath: &introduction.name,
+            local: info.local,
+            remote: info.remote,
+            tag: info.tag,
+            cgroup: None,
+        };
+        let assigned = self.assign(&introduction.capabilities, asked, &key);
+        if assigned != asked {
+            self.deferred.push(flow, &Command::hand_over(assigned));
+        }
     }
 
     /// Index of the algorithm that a flow asks for: the first unless the plane has the name.
@@ -228,6 +257,9 @@ fn resume<'i>(
     peer.outgoing.forget(slot_record);
     let peer_flow = slot_record.peer_flow.as_mut()?;
     peer_flow.algorithm = u32::try_from(algorithm).unwrap_or(u32::MAX);
+    if info.srtt_us > 0 {
+        peer_flow.srtt_us = info.srtt_us;
+    }
     Some(Event::Resumed {
         flow: peer_flow.flow,
         algorithm,

@@ -73,7 +73,9 @@ impl Shared {
             && let Some(peer_flow) = &mut record.peer_flow
         {
             peer_flow.cwnd = stamp.cwnd;
+            peer_flow.rate = stamp.rate;
         }
+        self.log.push(peer_flow.flow, &report);
         self.statistics.reports += 1;
         peer.reports += 1;
         let mut commands = CommandQueue::new(

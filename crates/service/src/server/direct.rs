@@ -9,6 +9,9 @@ use fairwater_plane::{Capabilities, Command, CommandSink, Event, FlowId, FlowSna
 
 use super::{FIRST_DIRECT, HEARTBEAT, Server};
 use crate::direct::{DatapathId, NotServed};
+use crate::flow_status::{FlowMeasures, FlowStatus};
+use crate::incident::Incident;
+use crate::policy::{Policy, PolicyKey};
 use crate::server::heartbeat::Heartbeat;
 use crate::service::Service;
 
@@ -36,6 +39,12 @@ pub trait DirectDatapath: Any + Send {
         None
     }
 
+    /// What it knows of a flow now, by its own name; `None` for a flow that is gone, and where it
+    /// tells nothing.
+    fn measure(&self, _flow: FlowId) -> Option<FlowMeasures> {
+        None
+    }
+
     /// Hands over the events that wait.
     fn turn(&mut self, port: &mut Port<'_>);
 
@@ -57,6 +66,18 @@ impl Port<'_> {
     #[inline]
     pub fn event(&mut self, event: Event<'_>, sink: &mut dyn CommandSink) {
         self.service.on_event(self.id, event, sink);
+    }
+
+    /// Index of the algorithm that a new flow gets, which asked for that of index `asked`.
+    #[must_use]
+    pub fn assign(&self, asked: usize, key: &PolicyKey<'_>) -> usize {
+        self.service.assign(self.id, asked, key)
+    }
+
+    /// Which algorithm flows get that ask for another.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        self.service.policy()
     }
 
     /// What the plane knows of a flow.
@@ -124,6 +145,33 @@ impl Server {
         (&mut *attached.datapath as &mut dyn Any).downcast_mut()
     }
 
+    /// What is known of the flows of all datapaths.
+    #[must_use]
+    pub fn flows(&self) -> Vec<FlowStatus> {
+        let Self {
+            service, direct, ..
+        } = self;
+        let status = |flow| service.flow_status(flow, &mut |id, flow| measure(direct, id, flow));
+        service.flows().filter_map(status).collect()
+    }
+
+    /// What is known of a flow, by the plane's name.
+    #[must_use]
+    pub fn flow(&self, flow: FlowId) -> Option<FlowStatus> {
+        let direct = &self.direct;
+        let measure = &mut |id, flow| measure(direct, id, flow);
+        self.service.flow_status(flow, measure)
+    }
+
+    /// Flows that left their algorithm since the last call. Called after each turn, it still finds
+    /// what their datapaths know of them.
+    pub fn incidents(&mut self) -> Vec<Incident> {
+        let Self {
+            service, direct, ..
+        } = self;
+        service.collect_incidents(&mut |id, flow| measure(direct, id, flow))
+    }
+
     /// One direct datapath hands over its events.
     pub(super) fn turn_direct(&mut self, index: usize) {
         let Self {
@@ -168,4 +216,9 @@ impl Server {
             .filter_map(|attached| attached.datapath.next_turn())
             .min()
     }
+}
+
+fn measure(direct: &[Attached], id: DatapathId, flow: FlowId) -> Option<FlowMeasures> {
+    let attached = direct.iter().find(|attached| attached.id == id)?;
+    attached.datapath.measure(flow)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fairwater_plane::*;
 use fairwater_proto::ToPlane;
-use fairwater_service::{Config, DirectDatapath, Endpoints, Port, Server, Service};
+use fairwater_service::{Config, DirectDatapath, Endpoints, FlowMeasures, Port, Server, Service};
 
 use crate::support::*;
 
@@ -22,7 +22,7 @@ impl CommandSink for Commands {
 
 /// A datapath whose flows each acknowledge 500 bytes more at each turn.
 #[derive(Debug, Default)]
-struct Toy {
+pub(crate) struct Toy {
     flows: HashMap<FlowId, ToyFlow>,
     hand_overs: Vec<(FlowId, usize)>,
 }
@@ -59,6 +59,22 @@ impl DirectDatapath for Toy {
 
     fn heartbeat(&self) -> Duration {
         Duration::from_millis(1)
+    }
+
+    fn measure(&self, flow: FlowId) -> Option<FlowMeasures> {
+        let state = self.flows.get(&flow)?;
+        let info = info(state.cwnd);
+        Some(FlowMeasures {
+            local: info.local,
+            remote: info.remote,
+            tag: info.tag,
+            cgroup: None,
+            cwnd_bytes: state.cwnd,
+            rate_bytes_per_s: 0,
+            srtt_us: info.srtt_us,
+            fallback: false,
+            counts: None,
+        })
     }
 
     fn turn(&mut self, port: &mut Port<'_>) {

@@ -5,6 +5,7 @@
 mod aggregates;
 mod dead_peers;
 mod direct;
+mod flow_status;
 mod hand_over;
 mod invalid_input;
 mod isolation;

@@ -41,6 +41,12 @@ impl Echo {
     }
 }
 
+impl Echo {
+    pub(crate) fn acked(&self) -> Field {
+        self.acked
+    }
+}
+
 impl Algorithm for Echo {
     fn name(&self) -> &str {
         self.name
