@@ -68,7 +68,7 @@ impl TransportFlow {
 
 impl Session {
     pub(crate) fn new(options: &fw_options, name: &str) -> Result<Self, fw_error> {
-        if options.callbacks.set_cwnd.is_none() {
+        if options.callbacks.set_cwnd.is_none() && options.callbacks.set_rate.is_none() {
             return Err(FW_ERROR_ARGUMENT);
         }
         let backend = match options.backend {
@@ -81,6 +81,7 @@ impl Session {
             name: name.to_owned(),
             signals: SignalQualities::exact(signal_set(options.signals)?),
             abilities: Abilities {
+                window: options.callbacks.set_cwnd.is_some(),
                 rate: options.callbacks.set_rate.is_some(),
                 ..default.abilities
             },

@@ -105,15 +105,25 @@ struct Rig {
 
 impl Rig {
     fn new() -> Self {
+        Self::with(|_| ())
+    }
+
+    fn with(change: fn(&mut fw_options)) -> Self {
         let recorder = Box::into_raw(Box::<Recorder>::default());
+        let mut options = options(recorder);
+        change(&mut options);
         let mut datapath = null_mut();
-        let code = unsafe { fw_datapath_new(&options(recorder), &raw mut datapath) };
+        let code = unsafe { fw_datapath_new(&options, &raw mut datapath) };
         assert_eq!(code, FW_OK);
         Self { datapath, recorder }
     }
 
     fn attached() -> Self {
-        let rig = Self::new();
+        Self::new().attach()
+    }
+
+    fn attach(self) -> Self {
+        let rig = self;
         let own = fw_dialect::FW_DIALECT_FAIRWATER as u32;
         assert_eq!(unsafe { fw_datapath_attach(rig.datapath, own, 0) }, FW_OK);
         rig
@@ -294,6 +304,53 @@ fn a_program_of_the_planes_governs_and_reports() {
     assert_eq!(rig.sent(), ["closed"]);
 }
 
+/// A flow of the transport under a program that sets a window of 100 kB and a rate of 2 MB/s.
+fn governed(rig: &Rig, recorder: &mut Recorder) -> fw_flow {
+    let source = "(def (Report (x 0))) (when true (:= Cwnd 100000) (:= Rate 2000000))";
+    let program = binary::encode(&compile("test.ccp", source).unwrap().program);
+    let flow = rig.start(recorder);
+    let id = first_flow(&rig.recorder().packets);
+    let welcome = Welcome {
+        instance: 1,
+        alive_us: 1_000_000,
+    };
+    let messages = [
+        ToDatapath::Welcome(welcome),
+        ToDatapath::Install {
+            idle_restart: true,
+            program: 3,
+            body: &program,
+        },
+        ToDatapath::Command {
+            flow: id,
+            switch: Some(3),
+            cwnd: None,
+            rate: None,
+            updates: Updates::NONE,
+            withdraw: false,
+        },
+    ];
+    rig.say(&messages, 1000);
+    rig.ack(flow, 2000);
+    flow
+}
+
+#[test]
+fn a_transport_with_one_control_gets_it_in_place_of_both() {
+    // 2 MB/s × 10 ms.
+    let rig = Rig::with(|options| options.callbacks.set_rate = None).attach();
+    let mut recorder = Recorder::default();
+    let flow = governed(&rig, &mut recorder);
+    assert_eq!(recorder.cwnds, [20_000]);
+    assert_eq!((rig.state(flow).cwnd, rig.state(flow).rate), (20_000, 0));
+
+    // 100 kB / 10 ms is more than the program's rate.
+    let rig = Rig::with(|options| options.callbacks.set_cwnd = None).attach();
+    let mut recorder = Recorder::default();
+    governed(&rig, &mut recorder);
+    assert_eq!((recorder.cwnds, recorder.rates), (vec![], vec![2_000_000]));
+}
+
 #[test]
 fn what_a_plane_says_wrongly_is_counted_and_changes_nothing() {
     let rig = Rig::attached();
@@ -405,7 +462,10 @@ fn values_out_of_range_are_argument_errors() {
     assert_eq!(make(|o| o.signals = 1 << 17), FW_ERROR_ARGUMENT);
     assert_eq!(make(|o| o.backend = 2), FW_ERROR_ARGUMENT);
     assert_eq!(make(|o| o.max_flows = u32::MAX), FW_ERROR_ARGUMENT);
-    assert_eq!(make(|o| o.callbacks.set_cwnd = None), FW_ERROR_ARGUMENT);
+    assert_eq!(make(|o| o.callbacks.set_cwnd = None), FW_OK);
+    assert_eq!(make(|o| o.callbacks.set_rate = None), FW_OK);
+    let neither = make(|o| (o.callbacks.set_cwnd, o.callbacks.set_rate) = (None, None));
+    assert_eq!(neither, FW_ERROR_ARGUMENT);
     assert_eq!(make(|o| o.name = c"\xff".as_ptr()), FW_ERROR_ARGUMENT);
 
     let rig = Rig::attached();

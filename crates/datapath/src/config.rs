@@ -18,7 +18,10 @@ pub struct Config {
     /// The signals that the transport fills in, and how well it knows them: by default those of CCP
     /// Table 2, exactly. Programs that read others are refused (CCP §5.3).
     pub signals: SignalQualities,
-    /// What the transport can do for a flow.
+    /// What the transport can do for a flow. One that enforces a window alone is given windows of
+    /// at most rate × minimum RTT (of the last 5 to 10 s), and never below a segment for want of a
+    /// rate; one that enforces a rate alone, rates of at most cwnd / SRTT. Programs see `Cwnd` and
+    /// `Rate` as they set them.
     pub abilities: Abilities,
     /// Tells its successive lives apart. A new life has no flow of the former, so take a number
     /// that changes with each start: the time of the start, for instance.

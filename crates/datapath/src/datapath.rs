@@ -9,6 +9,7 @@ use fairwater_proto::{Dialect, FlowId, FlowInfo, ccp, own};
 use thiserror::Error;
 
 use crate::config::MAX_FLOWS;
+use crate::enforced::{Enforced, OnlyControl};
 use crate::flow::{Arrival, NO_PEER};
 use crate::peer::{Liveness, Peer, Peers, Probe};
 use crate::slab::Flows;
@@ -223,6 +224,9 @@ impl Datapath {
             .open(max, peer.index, name, info)
             .ok_or(StartError::Full(max))?;
         self.now_us = self.now_us.max(info.now_us);
+        if self.only_control().is_some() {
+            self.flows.cold[slot].enforced = Some(Box::new(Enforced::new(info.cwnd)));
+        }
         self.assign(slot, peer.index);
         self.announce(slot, Arrival::Created);
         Ok(self.flows.name(slot))
@@ -261,7 +265,8 @@ impl Datapath {
     }
 
     /// Tells what the transport enforces, when anything but [`Datapath::invoke`] has changed it:
-    /// a restart after idle, for instance. Programs see it at the next invocation.
+    /// a restart after idle, for instance. Programs see it at the next invocation. Of a transport
+    /// with one control alone ([`Config::abilities`]), the other is not taken in.
     ///
     /// # Errors
     /// There is no such flow, or the controls are out of range.
@@ -270,9 +275,17 @@ impl Datapath {
         if controls.cwnd == 0 || controls.rate > MAX_RATE {
             return Err(ControlsError::OutOfRange);
         }
+        let only = self.only_control();
         let registers = &mut self.flows.hot[slot].registers;
-        registers.cwnd = controls.cwnd;
-        registers.rate = controls.rate;
+        if only != Some(OnlyControl::Rate) {
+            registers.cwnd = controls.cwnd;
+        }
+        if only != Some(OnlyControl::Window) {
+            registers.rate = controls.rate;
+        }
+        if let Some(enforced) = &mut self.flows.cold[slot].enforced {
+            enforced.controls = controls;
+        }
         Ok(())
     }
 
@@ -299,10 +312,7 @@ impl Datapath {
             state: cold.state,
             program: (cold.state == FlowState::Running).then_some(cold.number),
             variables: &hot.variables,
-            controls: Controls {
-                cwnd: hot.registers.cwnd,
-                rate: hot.registers.rate,
-            },
+            controls: self.in_force(slot),
             is_staged: cold.stage.is_some(),
             is_announced: cold.announcements.known,
             info: &cold.info,
@@ -314,6 +324,22 @@ impl Datapath {
         (0..self.flows.hot.len())
             .filter(|slot| self.flows.cold[*slot].is_open)
             .map(|slot| self.flows.name(slot))
+    }
+
+    /// The only control that the transport holds, if it does not hold both.
+    pub(crate) const fn only_control(&self) -> Option<OnlyControl> {
+        OnlyControl::of(self.config.abilities)
+    }
+
+    /// Window and rate in force.
+    pub(crate) fn in_force(&self, slot: usize) -> Controls {
+        let registers = &self.flows.hot[slot].registers;
+        let set = Controls {
+            cwnd: registers.cwnd,
+            rate: registers.rate,
+        };
+        let enforced = self.flows.cold[slot].enforced.as_ref();
+        enforced.map_or(set, |enforced| enforced.controls)
     }
 
     /// Counts.

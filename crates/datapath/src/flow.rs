@@ -8,6 +8,7 @@ use fairwater_exec::invocation::Registers;
 use fairwater_proto::{FlowId, FlowInfo};
 
 use crate::PeerId;
+use crate::enforced::Enforced;
 use crate::fallback::Reno;
 use crate::program::Compiled;
 use crate::stage::Stage;
@@ -101,6 +102,8 @@ pub(crate) struct Cold {
     pub(crate) number: u32,
     pub(crate) algorithm: Arc<str>,
     pub(crate) info: FlowInfo,
+    /// What is in force, where the transport holds one control alone.
+    pub(crate) enforced: Option<Box<Enforced>>,
     /// The fallback's state while it controls the flow; `None` before its first ACK after a program.
     pub(crate) reno: Option<Reno>,
     /// Whether the slot has a flow now.

@@ -7,6 +7,7 @@ use fairwater_exec::invocation::control_fault;
 use fairwater_lang::{Signal, Signals};
 use fairwater_proto::{Dialect, FlowId, ToPlane};
 
+use crate::enforced::OnlyControl;
 use crate::fallback::{Path, Reno};
 use crate::flow::Arrival;
 use crate::peer::Liveness;
@@ -107,15 +108,42 @@ impl Datapath {
                 self.apply_stage(slot, now_us);
             }
         }
-        if self.flows.cold[slot].state != FlowState::Running {
-            return Ok(self.fall_back(slot, before, signals));
+        let changed = if self.flows.cold[slot].state == FlowState::Running {
+            let hot = &mut self.flows.hot[slot];
+            let reported = hot
+                .program
+                .as_deref()
+                .is_some_and(|p| p.run(&mut hot.registers, &mut hot.variables, signals));
+            self.settle(slot, before, reported, signals)
+        } else {
+            self.fall_back(slot, before, signals)
+        };
+        Ok(match self.only_control() {
+            None => changed,
+            Some(only) => self.derive(slot, only, signals),
+        })
+    }
+
+    /// What a transport with one control is to enforce, if that has changed.
+    fn derive(&mut self, slot: usize, only: OnlyControl, signals: &Signals) -> Option<Controls> {
+        let rtt_us = self.rtt_sample(signals);
+        if let Some(rtt_us) = rtt_us {
+            self.measure_rtt(slot, rtt_us);
         }
-        let hot = &mut self.flows.hot[slot];
-        let reported = hot
-            .program
-            .as_deref()
-            .is_some_and(|p| p.run(&mut hot.registers, &mut hot.variables, signals));
-        Ok(self.settle(slot, before, reported, signals))
+        let registers = &self.flows.hot[slot].registers;
+        let set = Controls {
+            cwnd: registers.cwnd,
+            rate: registers.rate,
+        };
+        let cold = &mut self.flows.cold[slot];
+        let path = (u64::from(cold.info.mss), cold.info.srtt_us);
+        let enforced = cold.enforced.as_mut()?;
+        if let Some(rtt_us) = rtt_us {
+            enforced.on_rtt(signals[Signal::Now], rtt_us);
+        }
+        let controls = enforced.of(only, set, path);
+        let before = mem::replace(&mut enforced.controls, controls);
+        (before != controls).then_some(controls)
     }
 
     /// Follows the plane from alive to silent and back.
@@ -164,7 +192,8 @@ impl Datapath {
             cold.reno = None;
         }
         stage.apply(&mut hot.registers, &mut hot.variables);
-        hot.attention = hot.program.is_none();
+        // A transport with one control is looked after at each ACK.
+        hot.attention = hot.program.is_none() || cold.enforced.is_some();
         self.stages.put(stage);
     }
 
@@ -175,6 +204,7 @@ impl Datapath {
         before: (u64, u64),
         signals: &Signals,
     ) -> Option<Controls> {
+        let in_force = self.in_force(slot).cwnd;
         let hot = &mut self.flows.hot[slot];
         let cold = &mut self.flows.cold[slot];
         let path = Path {
@@ -184,12 +214,12 @@ impl Datapath {
         };
         let (mut reno, cwnd) = match cold.reno.take() {
             Some(reno) => (reno, hot.registers.cwnd),
-            None => Reno::take_over(hot.registers.cwnd, &path),
+            None => Reno::take_over(hot.registers.cwnd.min(in_force), &path),
         };
         hot.registers.cwnd = reno.on_signals(cwnd, &path);
         hot.registers.rate = 0;
         cold.reno = Some(reno);
-        self.measure_rtt(slot, signals);
+        self.follow_rtt(slot, signals);
         self.changed(slot, before)
     }
 
@@ -205,7 +235,7 @@ impl Datapath {
     /// take their initial values again: what a program computes does not depend on the link.
     fn report(&mut self, slot: usize, signals: &Signals) {
         self.unsent = true;
-        self.measure_rtt(slot, signals);
+        self.follow_rtt(slot, signals);
         let now_us = signals[Signal::Now];
         let flow = self.flows.name(slot);
         let hot = &mut self.flows.hot[slot];
@@ -230,15 +260,24 @@ impl Datapath {
         program.reset_volatile(&mut hot.variables);
     }
 
-    /// RFC 6298 §2: SRTT by a gain of 1/8.
-    fn measure_rtt(&mut self, slot: usize, signals: &Signals) {
-        let sample = signals[Signal::RttSampleUs];
-        if !self.config.signals.present().contains(Signal::RttSampleUs)
-            || sample == u64::MAX
-            || sample == 0
+    /// Takes in the RTT sample, unless that is done at each ACK anyway.
+    fn follow_rtt(&mut self, slot: usize, signals: &Signals) {
+        if self.only_control().is_none()
+            && let Some(sample) = self.rtt_sample(signals)
         {
-            return;
+            self.measure_rtt(slot, sample);
         }
+    }
+
+    /// The RTT sample, µs, if the transport measures RTTs and has one.
+    fn rtt_sample(&self, signals: &Signals) -> Option<u64> {
+        let sample = signals[Signal::RttSampleUs];
+        let measured = self.config.signals.present().contains(Signal::RttSampleUs);
+        (measured && sample != u64::MAX && sample != 0).then_some(sample)
+    }
+
+    /// RFC 6298 §2: SRTT by a gain of 1/8.
+    fn measure_rtt(&mut self, slot: usize, sample: u64) {
         let srtt = &mut self.flows.cold[slot].info.srtt_us;
         *srtt = match mem::take(srtt) {
             0 => sample,

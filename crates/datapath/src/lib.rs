@@ -89,6 +89,7 @@ mod config;
 #[cfg(feature = "std")]
 mod connection;
 mod datapath;
+mod enforced;
 pub mod fallback;
 mod flow;
 mod invoke;

@@ -68,6 +68,7 @@ impl Flows {
         cold.state = FlowState::Waiting;
         cold.algorithm = algorithm;
         cold.info = info.clone();
+        cold.enforced = None;
         cold.reno = Some(Reno::new());
         cold.is_open = true;
         self.open += 1;
@@ -118,6 +119,7 @@ impl Flows {
             number: 0,
             algorithm: Arc::clone(algorithm),
             info: info.clone(),
+            enforced: None,
             reno: None,
             is_open: false,
             announcements: PendingAnnouncements::default(),

@@ -104,6 +104,7 @@ impl Datapath {
 
     /// Writes the pending announcements of a slot; returns whether there was room for all.
     fn write_flow_announcements(&mut self, index: usize, slot: usize) -> bool {
+        let in_force = self.in_force(slot);
         let Some(peer) = self.peers.at_mut(index) else {
             return false;
         };
@@ -121,7 +122,7 @@ impl Datapath {
             cold.announcements.closed = None;
         }
         if let Some(arrival) = cold.announcements.arrival {
-            let cwnd = hot.registers.cwnd;
+            let cwnd = in_force.cwnd;
             // A flow that is past its first slow start does not begin another under its next
             // algorithm.
             let ssthresh = match (&cold.reno, cold.state) {
@@ -131,7 +132,7 @@ impl Datapath {
             };
             let info = FlowInfo {
                 cwnd,
-                rate: hot.registers.rate,
+                rate: in_force.rate,
                 ssthresh: ssthresh.or(cold.info.ssthresh),
                 now_us: self.now_us.max(cold.info.now_us),
                 ..cold.info.clone()

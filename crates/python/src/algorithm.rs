@@ -29,6 +29,7 @@ struct Loaded {
     /// The method of an instance that has no flows.
     aggregate_by: Option<Py<PyAny>>,
     idle_restart: bool,
+    needs_rate: bool,
     ecn: Ecn,
     errors: ReportedErrors,
 }
@@ -119,6 +120,7 @@ fn load(class: &Bound<'_, PyAny>, parameters: &Bound<'_, PyDict>) -> Result<Load
         programs,
         aggregate_by: aggregate_by.map(Bound::unbind),
         idle_restart: flag("idle_restart", true).map_err(raised)?,
+        needs_rate: flag("needs_rate", false).map_err(raised)?,
         ecn: if needs_ecn {
             Ecn::Required
         } else {
@@ -319,6 +321,10 @@ impl plane::Algorithm for Hosted {
 
     fn idle_restart(&self) -> bool {
         self.loaded.idle_restart
+    }
+
+    fn needs_rate(&self) -> bool {
+        self.loaded.needs_rate
     }
 
     fn ecn(&self) -> Ecn {

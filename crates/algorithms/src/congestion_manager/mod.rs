@@ -98,6 +98,10 @@ impl Algorithm for CongestionManager {
         self.inner.algorithm().idle_restart()
     }
 
+    fn needs_rate(&self) -> bool {
+        self.inner.algorithm().needs_rate()
+    }
+
     fn ecn(&self) -> Ecn {
         self.inner.algorithm().ecn()
     }

@@ -200,6 +200,13 @@ impl Algorithm for Nimbus {
     fn idle_restart(&self) -> bool {
         false
     }
+
+    /// It lays pulses over its rate, and sees by them whether cross traffic answers. What a window
+    /// sends is clocked by ACKs: it answers to cross traffic itself, and its pulses come a round
+    /// trip late and smeared over it.
+    fn needs_rate(&self) -> bool {
+        true
+    }
 }
 
 /// What the rules inside see of a report.

@@ -169,6 +169,13 @@ impl Algorithm for Vivace {
     fn idle_restart(&self) -> bool {
         false
     }
+
+    /// It tries rates that differ by a few per cent, each for one round trip. A window puts a rate
+    /// into effect a round trip late, as ACKs clock it: each interval would be charged with the
+    /// rate of the one before.
+    fn needs_rate(&self) -> bool {
+        true
+    }
 }
 
 struct VivaceFlow {

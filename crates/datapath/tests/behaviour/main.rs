@@ -7,4 +7,5 @@ mod fallback;
 mod flows;
 mod harness;
 mod messages;
+mod one_control;
 mod queues;

@@ -41,6 +41,10 @@ class Algorithm:
     needs_ecn: bool = False
     """Whether its flows must negotiate ECN, with marks echoed packet by packet (RFC 8257 §3.2)."""
 
+    needs_rate: bool = False
+    """Whether it controls its flows by a pacing rate that no window can stand for: datapaths that
+    enforce windows alone are then not served."""
+
     aggregate_by: Callable[[FlowInfo], Key] | None = None
     """A method `aggregate_by(self, info)`, where flows are controlled together (CCP §6.3).
 

@@ -50,6 +50,10 @@ impl Algorithm for Watched {
     fn idle_restart(&self) -> bool {
         self.nimbus.idle_restart()
     }
+
+    fn needs_rate(&self) -> bool {
+        self.nimbus.needs_rate()
+    }
 }
 
 impl Flow for WatchedFlow {
