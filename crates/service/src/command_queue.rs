@@ -4,6 +4,7 @@ use fairwater_proto::Dialect;
 
 use super::catalogue::Catalogue;
 use super::deferred_commands::DeferredCommands;
+use super::matching::programs_kept;
 use super::peer::{Installed, Peer};
 use super::service::join;
 use super::slots::{Location, PlaneSlots};
@@ -120,12 +121,10 @@ impl<'a> CommandQueue<'a> {
             return Some(bound.to_owned());
         }
         let is_fallback = |place| self.catalogue.fallback().is_some_and(|f| f.place == place);
-        let keeps = match self.dialect {
-            Dialect::Own => capabilities.max_programs,
-            // libccp 1.2 never uses the last entry of its table; one is for the fallback.
-            Dialect::Ccp if is_fallback(place) => capabilities.max_programs - 1,
-            Dialect::Ccp => capabilities.max_programs.saturating_sub(2),
-        };
+        let mut keeps = programs_kept(capabilities, self.dialect);
+        if is_fallback(place) {
+            keeps += 1; // the place that is reserved for it
+        }
         (self.peer.installed() >= keeps as usize)
             .then(|| format!("it keeps no more than {keeps} programs of algorithms"))
     }

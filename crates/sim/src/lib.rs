@@ -37,4 +37,5 @@ pub use observer::{Captured, Observer, PacketOutcome};
 pub use outcome::{
     EdgeOutcome, EdgeSample, Fallback, FlowOutcome, Outcome, Quantiles, Request, Sample,
 };
+pub use plane_link::capabilities;
 pub use simulation::{CommandError, EdgeSnapshot, FlowSnapshot, Simulation, SimulationError, run};

@@ -9,7 +9,7 @@ use fairwater_datapath::{
     Backend, Controls, Datapath, FlowState, PeerId, Signals, StartError, UnknownFlow,
 };
 use fairwater_net::Time;
-use fairwater_plane::{Plane, SignalQualities, SignalSet};
+use fairwater_plane::{Capabilities, Plane, SignalQualities, SignalSet};
 use fairwater_proto::{Dialect, FlowId, FlowInfo, ToDatapath, Updates};
 use fairwater_service::{self, Service, ServiceNotice};
 
@@ -84,6 +84,23 @@ impl Transit {
     }
 }
 
+/// What the datapath of a simulated host is.
+fn datapath_config() -> fairwater_datapath::Config {
+    fairwater_datapath::Config {
+        signals: SignalQualities::exact(SignalSet::ALL),
+        instance: 1,
+        // Compiling takes longer than many a simulation.
+        backend: Backend::Interpreter,
+        ..fairwater_datapath::Config::default()
+    }
+}
+
+/// What the datapaths of simulated hosts have and can do.
+#[must_use]
+pub fn capabilities() -> Capabilities {
+    datapath_config().capabilities()
+}
+
 impl PlaneLink {
     pub(crate) fn new(plane: Plane, config: &PlaneConfig) -> Self {
         let interval = config.silence / 10;
@@ -112,12 +129,8 @@ impl PlaneLink {
     pub(crate) fn add_host(&mut self, name: &str, silence: Duration) -> Option<Host> {
         let mut datapath = Datapath::new(fairwater_datapath::Config {
             name: name.to_owned(),
-            signals: SignalQualities::exact(SignalSet::ALL),
-            instance: 1,
-            // Compiling takes longer than many a simulation.
-            backend: Backend::Interpreter,
             silence_us: micros(Time::ZERO + silence),
-            ..fairwater_datapath::Config::default()
+            ..datapath_config()
         });
         let plane = datapath.add_peer(Dialect::Own, 0);
         let peer = self.service.connect(0).ok()?;

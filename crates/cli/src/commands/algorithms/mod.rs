@@ -1,5 +1,7 @@
 //! `fairwater algorithms`.
 
+mod served;
+
 use std::fmt::Write;
 
 use fairwater_algorithms::{Entry, Parameter};
@@ -7,12 +9,15 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::output;
+use served::{DatapathKind, Matches};
 
 const EXAMPLES: &str = "\
 Examples:
   fairwater algorithms
   fairwater algorithms copa cubic
   fairwater algorithms --json | jq -r '.algorithms[].name'
+  fairwater algorithms --for linux
+  fairwater algorithms --for libccp cubic:slow_start=program-rate bbr
 
 A parameter is set behind the name: `fairwater try cubic:report=10ms,slow_start=plane`.";
 
@@ -22,19 +27,47 @@ A parameter is set behind the name: `fairwater try cubic:report=10ms,slow_start=
 pub(crate) struct Args {
     /// Algorithms to list [default: all]
     #[arg(value_name = "NAME", value_parser = parse_name)]
-    names: Vec<&'static Entry>,
+    names: Vec<Named>,
+    /// Show which of them this kind of datapath runs, and why not the others
+    #[arg(long = "for", value_name = "DATAPATH")]
+    datapath: Option<DatapathKind>,
     /// Print JSON on standard output
     #[arg(long)]
     json: bool,
 }
 
+/// An algorithm as it is typed, parameters included.
+#[derive(Debug, Clone)]
+struct Named {
+    entry: &'static Entry,
+    spec: String,
+}
+
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let listed: Vec<&Entry> = if args.names.is_empty() {
-        fairwater_algorithms::all().iter().collect()
+    let named = if args.names.is_empty() {
+        let all = fairwater_algorithms::all().iter();
+        all.map(Named::without_parameters).collect()
     } else {
         args.names.clone()
     };
-    if args.json {
+    match args.datapath {
+        Some(kind) => match_with(kind, args.json, &named),
+        None => list(args.json, named.iter().map(|named| named.entry).collect()),
+    }
+}
+
+fn match_with(kind: DatapathKind, json: bool, named: &[Named]) -> Result<(), Failure> {
+    let specs: Vec<_> = named.iter().map(|named| named.spec.clone()).collect();
+    let matches = Matches::of(kind, &specs)?;
+    if json {
+        output::json(&matches)
+    } else {
+        output::print(matches.text())
+    }
+}
+
+fn list(json: bool, listed: Vec<&Entry>) -> Result<(), Failure> {
+    if json {
         output::json(&Json {
             algorithms: listed.into_iter().map(JsonAlgorithm::new).collect(),
         })
@@ -49,11 +82,22 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
+impl Named {
+    fn without_parameters(entry: &'static Entry) -> Self {
+        Self {
+            entry,
+            spec: entry.name.to_owned(),
+        }
+    }
+}
+
 /// The algorithm of that name, whatever parameters stand behind it.
-fn parse_name(text: &str) -> Result<&'static Entry, String> {
+fn parse_name(text: &str) -> Result<Named, String> {
     let name = text.split(':').next().unwrap_or(text).trim();
     let entry = fairwater_algorithms::all().iter().find(|e| e.name == name);
-    entry.ok_or_else(|| match fairwater_algorithms::by_spec(name) {
+    let spec = text.to_owned();
+    let named = entry.map(|entry| Named { entry, spec });
+    named.ok_or_else(|| match fairwater_algorithms::by_spec(name) {
         Err(unknown) => unknown.to_string(),
         Ok(_) => format!("there is no algorithm `{name}`"),
     })
