@@ -1,5 +1,6 @@
 //! The datapath: its flows, its peers, and what an owner does with them.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec::Vec;

@@ -1,10 +1,11 @@
 //! The programs of every algorithm, by one number each, as each dialect installs them.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use fairwater_lang::{Program, Scope, binary};
+use fairwater_lang::{Program, Scope, Signal, binary};
 use fairwater_proto::Dialect;
 
+use super::conformance::{self, Witnesses};
 use super::libccp_programs::{self, Portable};
 use fairwater_plane::{Ecn, HostedAlgorithm, LoadedProgram, Requirements};
 
@@ -45,6 +46,8 @@ pub(super) struct Entry {
     requirements: Requirements,
     name: String,
     program: Arc<Program>,
+    /// Fields that tell of signals, found when first asked for.
+    witnesses: OnceLock<Vec<(Signal, Witnesses)>>,
     own: Vec<u8>,
     libccp: Result<Portable, String>,
 }
@@ -166,8 +169,15 @@ impl Entry {
             name: name.to_owned(),
             own: binary::encode(&program),
             libccp: Portable::of(&program).map_err(|bound| bound.to_string()),
+            witnesses: OnceLock::new(),
             program,
         }
+    }
+
+    /// The fields of its reports that tell of signals.
+    pub(super) fn witnesses(&self) -> &[(Signal, Witnesses)] {
+        self.witnesses
+            .get_or_init(|| conformance::witnesses(&self.program))
     }
 
     pub(super) fn name(&self) -> &str {

@@ -8,6 +8,7 @@ use fairwater_plane::{
     Unmet,
 };
 
+use crate::conformance::Conformance;
 use crate::deferred_commands::DeferredCommands;
 use crate::notice::ServiceNotice;
 use crate::policy::PolicyKey;
@@ -27,6 +28,7 @@ pub(crate) struct Direct {
     flows: Vec<Option<DirectFlow>>,
     live: u32,
     reports: u64,
+    conformance: Conformance,
     /// Commands that events of other datapaths brought about.
     commands: VecDeque<(FlowId, Command)>,
 }
@@ -91,6 +93,7 @@ impl Service {
             flows: Vec::new(),
             live: 0,
             reports: 0,
+            conformance: Conformance::default(),
             commands: VecDeque::new(),
         };
         let not_served = not_served(self.shared.plane.algorithms(), &capabilities);
@@ -168,6 +171,14 @@ impl Service {
                 direct.reports += 1;
                 if let Some(flow) = direct.flow(local) {
                     shared.log.push(flow, &report);
+                    let ran = report.program;
+                    let place = shared.catalogue.place(ran.algorithm(), ran.index());
+                    let (time_us, fields) = (report.time_us, report.fields);
+                    let watched = direct.conformance.on_report(place, flow, time_us, fields);
+                    if let Some(watch) = watched {
+                        let datapath = (direct.name.as_str(), &direct.capabilities);
+                        shared.judge(&mut direct.conformance, datapath, place, &watch);
+                    }
                     shared.direct_event(id, local, Event::Reported { flow, report }, sink);
                 }
             }

@@ -33,6 +33,7 @@
 
 mod catalogue;
 mod command_queue;
+mod conformance;
 mod deferred_commands;
 mod direct;
 mod flow_status;

@@ -66,6 +66,22 @@ pub enum ServiceNotice {
         /// What the datapath lacks.
         why: String,
     },
+    /// A signal that a datapath calls exact stands still: the datapath does not fill it in. Said
+    /// once for each datapath and signal.
+    #[error(
+        "datapath {datapath} calls {signal} exact, but it did not move in {reports} reports of a \
+         flow of {algorithm}, in which others did"
+    )]
+    SignalUnmoved {
+        /// The datapath's name.
+        datapath: String,
+        /// The signal's name.
+        signal: &'static str,
+        /// The algorithm whose programs read it.
+        algorithm: String,
+        /// How many reports were looked at.
+        reports: u32,
+    },
     /// A flow left its algorithm.
     #[error(transparent)]
     Flow(#[from] fairwater_plane::Notice),

@@ -2,6 +2,7 @@
 
 use fairwater_proto::{Capabilities, Dialect, FlowId};
 
+use super::conformance::Conformance;
 use super::outgoing::Outgoing;
 use super::slots::{PeerFlow, PeerSlot};
 
@@ -59,6 +60,7 @@ pub(super) struct Peer {
     /// By place in the catalogue.
     pub(super) programs: Vec<Installed>,
     pub(super) outgoing: Outgoing,
+    pub(super) conformance: Conformance,
 }
 
 impl Peer {
@@ -74,6 +76,7 @@ impl Peer {
             reports: 0,
             programs: vec![Installed::No; programs],
             outgoing: Outgoing::default(),
+            conformance: Conformance::default(),
         }
     }
 
@@ -101,5 +104,6 @@ impl Peer {
     pub(super) fn forget(&mut self) {
         self.programs.fill(Installed::No);
         self.outgoing.reset();
+        self.conformance = Conformance::default();
     }
 }

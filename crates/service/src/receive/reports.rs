@@ -4,9 +4,11 @@ use fairwater_proto::{Fields, RefusalReason};
 
 use super::{Arrival, Refused};
 use crate::command_queue::CommandQueue;
+use crate::conformance::{Conformance, Watch};
+use crate::notice::ServiceNotice;
 use crate::peer::{Installed, Peer};
 use crate::service::Shared;
-use fairwater_plane::{Event, FlowId, ProgramId, RawReport};
+use fairwater_plane::{Capabilities, Event, FlowId, ProgramId, RawReport};
 
 /// What a report says beside its fields.
 #[derive(Debug, Clone, Copy)]
@@ -76,6 +78,9 @@ impl Shared {
             peer_flow.rate = stamp.rate;
         }
         self.log.push(peer_flow.flow, &report);
+        let watched =
+            peer.conformance
+                .on_report(place, peer_flow.flow, report.time_us, report.fields);
         self.statistics.reports += 1;
         peer.reports += 1;
         let mut commands = CommandQueue::new(
@@ -93,6 +98,35 @@ impl Shared {
         self.plane.on_event(event, &mut commands);
         let outcome = commands.into_outcome();
         self.conclude(peer, dialect, outcome);
+        if let (Some(watch), Some(introduction)) = (watched, &peer.introduction) {
+            let (name, capabilities) = (&introduction.name, &introduction.capabilities);
+            self.judge(&mut peer.conformance, (name, capabilities), place, &watch);
+        }
         Ok(())
+    }
+
+    /// Tells the operator of signals that a datapath calls exact and that did not move.
+    #[cold]
+    pub(crate) fn judge(
+        &mut self,
+        conformance: &mut Conformance,
+        (datapath, capabilities): (&str, &Capabilities),
+        place: u32,
+        watch: &Watch,
+    ) {
+        let Some(entry) = self.catalogue.entry(place) else {
+            return;
+        };
+        let unmoved = conformance.judge(watch, entry.witnesses(), capabilities);
+        let algorithm = self.plane.algorithms().get(entry.algorithm as usize);
+        let algorithm = algorithm.map_or_else(String::new, |hosted| hosted.name().to_owned());
+        for signal in unmoved {
+            self.notice(ServiceNotice::SignalUnmoved {
+                datapath: datapath.to_owned(),
+                signal: signal.name(),
+                algorithm: algorithm.clone(),
+                reports: watch.reports(),
+            });
+        }
     }
 }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod aggregates;
+mod conformance;
 mod dead_peers;
 mod direct;
 mod flow_status;

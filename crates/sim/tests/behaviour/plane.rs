@@ -7,7 +7,7 @@ use fairwater_net::{Limit, Time};
 use fairwater_plane::{
     Algorithm, AlgorithmError, Control, Field, Flow, FlowInfo, Plane, Programs, Report,
 };
-use fairwater_sim::{Experiment, Native, Outcome, run};
+use fairwater_sim::{Controller, Experiment, Native, Outcome, Traffic, run};
 
 use crate::support::{BOTTLENECK, Dumbbell, plane};
 
@@ -195,4 +195,27 @@ fn a_flow_of_the_planes_reno_does_as_reno_does() {
             );
         }
     }
+}
+
+/// The simulator's signals are what it says, whichever algorithm's programs tell of them, and
+/// whatever the application does.
+#[test]
+fn no_algorithm_finds_a_signal_that_stands_still() {
+    let ping_pong = Traffic::PingPong {
+        bytes: 1_000,
+        think: Duration::from_millis(1),
+        count: None,
+    };
+    // Flows with enough reports to be judged by.
+    let mut judged = 0;
+    for traffic in [Traffic::Bulk, Traffic::Limited { rate: 50_000 }, ping_pong] {
+        for entry in fairwater_algorithms::all() {
+            let controller = Controller::Plane(entry.name.to_owned());
+            let dumbbell = Dumbbell::new(12, 20, 5.0).flow(controller, traffic.clone());
+            let outcome = run(&dumbbell.config(1), plane(&[entry.name]), &mut ()).unwrap();
+            assert_eq!(outcome.notices, [], "{}, {traffic:?}", entry.name);
+            judged += usize::from(outcome.reports > 128);
+        }
+    }
+    assert!(judged >= 20, "{judged}");
 }
