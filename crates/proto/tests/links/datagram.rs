@@ -1,21 +1,32 @@
 //! Unix datagrams.
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
+use std::path::Path;
 
-use fairwater_proto::link::datagram::{Address, Batch, Datapath, PlaneSocket, Presence};
+use fairwater_proto::link::datagram::{Address, Batch, Datapath, PlaneSocket, Presence, Sender};
 use fairwater_proto::link::{Link, LinkError, MAX_PACKET, Poller};
 use tempfile::tempdir;
 
 use crate::support::{LONG, packet, wait_for};
 
-/// The packets of a batch, and whether each sender can be answered.
-fn received(agent: &mut PlaneSocket, batch: &mut Batch) -> Vec<(Option<Address>, Option<Vec<u8>>)> {
+/// The packets of a batch, and who can be answered.
+fn received(agent: &mut PlaneSocket, batch: &mut Batch) -> Vec<(Option<Sender>, Option<Vec<u8>>)> {
     let batch = agent.receive(batch).unwrap();
     assert_eq!(batch.is_empty(), batch.iter().len() == 0);
     batch
         .iter()
         .map(|(from, bytes)| (from.cloned(), bytes.map(<[u8]>::to_vec)))
         .collect()
+}
+
+/// A socket of this process's user.
+fn sender(path: impl AsRef<Path>) -> Sender {
+    Sender {
+        address: Address::new(path).unwrap(),
+        user: rustix::process::getuid().as_raw(),
+    }
 }
 
 #[test]
@@ -39,8 +50,8 @@ fn an_agent_hears_many_and_answers_each() {
         assert_eq!(bytes.as_ref(), Some(&packet(i, 96 + i)));
         let from = from.as_ref().unwrap();
         let own = directory.path().join(format!("dp{i}"));
-        assert_eq!(*from, Address::new(&own).unwrap());
-        assert_eq!(from.to_string(), own.to_str().unwrap());
+        assert_eq!(*from, sender(&own));
+        assert_eq!(from.address.to_string(), own.to_str().unwrap());
         agent
             .peer(from)
             .unwrap()
@@ -86,7 +97,7 @@ fn a_burst_comes_in_batches_and_goes_until_the_queue_is_full() {
     assert_eq!(next, sent);
 
     // The other way, until nothing more goes.
-    let mut peer = agent.peer(&Address::new(&own).unwrap()).unwrap();
+    let mut peer = agent.peer(&sender(&own)).unwrap();
     let packets: Vec<_> = (0..64).map(|i| packet(i, 16)).collect();
     let mut sent = 0;
     let full = loop {
@@ -110,7 +121,7 @@ fn one_who_does_not_read_delays_no_other() {
     let directory = tempdir().unwrap();
     let agent = PlaneSocket::bind(directory.path().join("agent")).unwrap();
     let own = |name: &str| directory.path().join(name);
-    let peer = |name: &str| agent.peer(&Address::new(own(name)).unwrap()).unwrap();
+    let peer = |name: &str| agent.peer(&sender(own(name))).unwrap();
     let _deaf = Datapath::bind(own("deaf"), agent.path()).unwrap();
     let mut other = Datapath::bind(own("other"), agent.path()).unwrap();
     let connected = UnixDatagram::bind(own("connected")).unwrap();
@@ -142,7 +153,7 @@ fn connected_datapaths_that_do_not_read_delay_no_connected_datapath_that_does() 
         let socket = UnixDatagram::bind(&path).unwrap();
         socket.connect(plane.path()).unwrap();
         socket.set_nonblocking(true).unwrap();
-        (socket, plane.peer(&Address::new(path).unwrap()).unwrap())
+        (socket, plane.peer(&sender(path)).unwrap())
     };
     let mut stuck: Vec<_> = (0..20).map(|i| connect(&format!("stuck{i}"))).collect();
     let (reader, mut to_reader) = connect("reader");
@@ -173,7 +184,7 @@ fn a_connected_datapath_that_reads_in_bursts_is_sent_every_packet_in_order() {
     let socket = UnixDatagram::bind(&own).unwrap();
     socket.connect(plane.path()).unwrap();
     socket.set_nonblocking(true).unwrap();
-    let mut peer = plane.peer(&Address::new(own).unwrap()).unwrap();
+    let mut peer = plane.peer(&sender(own)).unwrap();
     let (mut sent, mut read) = (0, 0);
     while sent < 3_000 {
         let packet = |index: usize| packet(index, 16 + index % 5_000);
@@ -200,7 +211,7 @@ fn a_closed_socket_is_told_from_one_that_is_there() {
         if connects {
             socket.connect(plane.path()).unwrap();
         }
-        let peer = plane.peer(&Address::new(&own).unwrap()).unwrap();
+        let peer = plane.peer(&sender(&own)).unwrap();
         assert_eq!(peer.presence().unwrap(), Presence::Present);
         drop(socket);
         assert_eq!(peer.presence().unwrap(), Presence::Closed);
@@ -234,16 +245,16 @@ fn each_finds_the_other_after_a_restart() {
     let directory = tempdir().unwrap();
     let path = directory.path().join("agent");
     let own = directory.path().join("dp");
-    let address = Address::new(&own).unwrap();
+    let sender = sender(&own);
     let mut datapath = Datapath::bind(&own, &path).unwrap();
     assert_eq!(datapath.send(b"there?"), Err(LinkError::Gone));
     for _ in 0..2 {
         let mut agent = PlaneSocket::bind(&path).unwrap();
         datapath.send(b"there?").unwrap();
         let packets = received(&mut agent, &mut Batch::new(8, 64));
-        assert_eq!(packets, [(Some(address.clone()), Some(b"there?".to_vec()))]);
-        let mut peer = agent.peer(&address).unwrap();
-        assert_eq!(*peer.address(), address);
+        assert_eq!(packets, [(Some(sender.clone()), Some(b"there?".to_vec()))]);
+        let mut peer = agent.peer(&sender).unwrap();
+        assert_eq!(*peer.sender(), sender);
         peer.send(b"yes").unwrap();
         assert_eq!(wait_for(&mut datapath), b"yes");
         drop(agent);
@@ -277,4 +288,69 @@ fn a_path_left_behind_is_replaced_and_one_in_use_is_not() {
     let _other = UnixDatagram::bind(&path).unwrap();
     drop(agent);
     assert!(path.exists());
+}
+
+/// The user of a thread of its own (each thread has its own credentials).
+const ANOTHER_USER: u32 = 65_534;
+
+/// Runs something as another user; `None` without the rights to.
+fn as_another_user<T: Send>(action: impl FnOnce() -> T + Send) -> Option<T> {
+    let user = Some(rustix::process::Uid::from_raw(ANOTHER_USER));
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(move || {
+            rustix::thread::set_thread_res_uid(user, user, user).ok()?;
+            Some(action())
+        });
+        thread.join().unwrap()
+    })
+}
+
+/// Needs root, to act as another user.
+#[test]
+fn two_users_at_one_path_are_two_senders_and_the_owner_of_the_socket_is_answered() {
+    let directory = tempdir().unwrap();
+    fs::set_permissions(directory.path(), Permissions::from_mode(0o777)).unwrap();
+    // The plane's own directory must not be open to others.
+    let plane_directory = tempdir().unwrap();
+    fs::set_permissions(plane_directory.path(), Permissions::from_mode(0o755)).unwrap();
+    let mut plane = PlaneSocket::bind(plane_directory.path().join("plane")).unwrap();
+    let plane_path = plane.path().to_owned();
+    fs::set_permissions(&plane_path, Permissions::from_mode(0o666)).unwrap();
+    let own = directory.path().join("own");
+
+    let first = UnixDatagram::bind(&own).unwrap();
+    first.send_to(b"first", &plane_path).unwrap();
+    let mut peer = plane.peer(&sender(&own)).unwrap();
+    let Some(second) = as_another_user(|| {
+        fs::remove_file(&own).unwrap();
+        let second = UnixDatagram::bind(&own).unwrap();
+        second.send_to(b"second", &plane_path).unwrap();
+        second
+    }) else {
+        eprintln!("not root: nothing was tested");
+        return;
+    };
+    let second_sender = Sender {
+        user: ANOTHER_USER,
+        ..sender(&own)
+    };
+    let packets = received(&mut plane, &mut Batch::new(8, 64));
+    let expected = [
+        (Some(sender(&own)), Some(b"first".to_vec())),
+        (Some(second_sender.clone()), Some(b"second".to_vec())),
+    ];
+    assert_eq!(packets, expected);
+
+    // The first socket is open still, though its path is the second's.
+    peer.send(b"to the first").unwrap();
+    assert_eq!(peer.presence().unwrap(), Presence::Closed);
+    assert!(plane.peer(&sender(&own)).is_err());
+    drop(first);
+    assert_eq!(peer.send(b"to the first"), Err(LinkError::Gone));
+
+    let mut peer = plane.peer(&second_sender).unwrap();
+    peer.send(b"to the second").unwrap();
+    let mut buffer = [0; 64];
+    let length = second.recv(&mut buffer).unwrap();
+    assert_eq!(&buffer[..length], b"to the second");
 }

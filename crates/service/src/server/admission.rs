@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 
 use fairwater_proto::Dialect;
-use fairwater_proto::link::datagram::Address;
+use fairwater_proto::link::datagram::Sender;
 use fairwater_proto::link::{Link, LinkError, Listener};
 
 use super::peer_links::PeerLink;
@@ -120,21 +120,28 @@ impl Server {
         self.links.mark_active(peer.index());
     }
 
-    /// The peer at a new address; `None` if it cannot be served.
+    /// The peer of a new sender; `None` if it cannot be served, or if its address is another
+    /// user's.
     pub(super) fn add_datagram_peer(
         &mut self,
-        address: &Address,
+        newcomer: &Sender,
         packet: &[u8],
         now_us: u64,
     ) -> Option<PeerId> {
         let socket = self.datagram.as_ref()?;
-        let mut sender = match socket.peer(address) {
+        let mut sender = match socket.peer(newcomer) {
             Ok(sender) => sender,
             Err(error) => {
                 self.is_out_of_files(&error);
                 return None;
             }
         };
+        if let Some(holder) = self.links.address_holder(&newcomer.address) {
+            if !self.has_left(holder, now_us) {
+                return None;
+            }
+            self.lose(holder);
+        }
         match self.admit(now_us) {
             Ok(peer) => {
                 let former = self.links.insert(peer, PeerLink::Datagram(sender));

@@ -5,15 +5,16 @@
 
 use fairwater_proto::link::datagram::Presence;
 
+use super::Server;
 use super::peer_links::PeerLink;
-use super::{Server, discard};
+use crate::peer::PeerId;
 
 /// All datagram peers are looked for in this time, µs.
 const ROUND_US: u64 = 2_000_000;
 
-/// A peer whose path is gone while its socket may be open is given up after a silence of this
-/// length, µs: something else than its end may have removed the path.
-const UNLINKED_SILENCE_US: u64 = 5_000_000;
+/// A peer whose socket is not known to be closed, though it is not at its address any more, is given
+/// up after a silence of this length, µs: something else than its end may have removed the path.
+const LOST_ADDRESS_SILENCE_US: u64 = 5_000_000;
 
 /// When the service is full, all peers are looked for at most this often, µs.
 const FULL_ROUND_US: u64 = 50_000;
@@ -58,12 +59,32 @@ impl Server {
         };
         let dead = match sender.presence() {
             Ok(Presence::Closed) => true,
-            Ok(Presence::Unlinked) => self.service.silence_us(peer, now_us) >= UNLINKED_SILENCE_US,
+            Ok(Presence::Unlinked) => self.is_silent(peer, now_us),
             Ok(Presence::Present) | Err(_) => false,
         };
         if dead {
-            self.service.peer_gone(peer);
-            discard(&self.poller, self.links.remove(peer));
+            self.lose(peer);
         }
+    }
+
+    /// Whether the peer of an address is gone, so that the address may be another user's. A living
+    /// process keeps its address as long as its user owns the socket there; where no owner can be
+    /// told, as for abstract names, as long as it is not silent.
+    pub(super) fn has_left(&mut self, holder: PeerId, now_us: u64) -> bool {
+        let Some((peer, PeerLink::Datagram(sender))) = self.links.at_mut(holder.index()) else {
+            return true;
+        };
+        if peer != holder || !self.service.is_connected(holder) {
+            return true;
+        }
+        match sender.presence() {
+            Ok(Presence::Closed) => true,
+            Ok(Presence::Unlinked | Presence::Present) => self.is_silent(holder, now_us),
+            Err(_) => false,
+        }
+    }
+
+    fn is_silent(&self, peer: PeerId, now_us: u64) -> bool {
+        self.service.silence_us(peer, now_us) >= LOST_ADDRESS_SILENCE_US
     }
 }

@@ -325,15 +325,15 @@ impl Server {
         let mut batch = std::mem::take(&mut self.batch);
         let received = socket.receive(&mut batch).map(|_| ());
         self.more_datagrams = batch.len() > 1;
-        for (address, packet) in batch.iter() {
+        for (sender, packet) in batch.iter() {
             // Who cannot be answered cannot be served; what did not fit is no message.
-            let (Some(address), Some(packet)) = (address, packet) else {
+            let (Some(sender), Some(packet)) = (sender, packet) else {
                 continue;
             };
-            let known = self.links.by_address(address);
+            let known = self.links.by_sender(sender);
             let peer = match known.filter(|peer| self.service.is_connected(*peer)) {
                 Some(peer) => Some(peer),
-                None => self.add_datagram_peer(address, packet, now_us),
+                None => self.add_datagram_peer(sender, packet, now_us),
             };
             if let Some(peer) = peer {
                 self.service.on_packet(peer, packet, now_us);

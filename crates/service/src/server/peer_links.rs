@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use fairwater_proto::link::datagram::{self, Address};
+use fairwater_proto::link::datagram::{self, Address, Sender};
 use fairwater_proto::link::{Link, LinkError};
 
 use crate::peer::PeerId;
@@ -16,7 +16,7 @@ pub(super) enum PeerLink {
 impl std::fmt::Debug for PeerLink {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Datagram(peer) => f.debug_tuple("Datagram").field(peer.address()).finish(),
+            Self::Datagram(peer) => f.debug_tuple("Datagram").field(peer.sender()).finish(),
             Self::Link(_) => f.debug_tuple("Link").finish_non_exhaustive(),
         }
     }
@@ -42,15 +42,22 @@ struct Entry {
     failures: u32,
 }
 
+/// The peer that has a datagram address.
+#[derive(Debug, Clone, Copy)]
+struct AddressHolder {
+    user: u32,
+    peer: PeerId,
+}
+
 /// The link to each peer, by index, and the peer of each datagram address.
 #[derive(Debug, Default)]
 pub(super) struct PeerLinks {
     all: Vec<Option<Entry>>,
     /// Indices of links that were active since the last wait, each once.
     active: Vec<usize>,
-    addresses: HashMap<Address, PeerId>,
+    addresses: HashMap<Address, AddressHolder>,
     /// Who sent the last datagram: most often the next is theirs too.
-    last: Option<(Address, PeerId)>,
+    last: Option<(Sender, PeerId)>,
 }
 
 impl PeerLinks {
@@ -86,7 +93,8 @@ impl PeerLinks {
     pub(super) fn insert(&mut self, peer: PeerId, link: PeerLink) -> Option<PeerLink> {
         let former = self.take(peer.index());
         if let PeerLink::Datagram(datagram) = &link {
-            self.addresses.insert(datagram.address().clone(), peer);
+            let Sender { address, user } = datagram.sender().clone();
+            self.addresses.insert(address, AddressHolder { user, peer });
         }
         if self.all.len() <= peer.index() {
             self.all.resize_with(peer.index() + 1, || None);
@@ -119,7 +127,10 @@ impl PeerLinks {
             self.active.retain(|other| *other != index);
         }
         if let PeerLink::Datagram(datagram) = &link {
-            self.addresses.remove(datagram.address());
+            let address = &datagram.sender().address;
+            if self.address_holder(address) == Some(peer) {
+                self.addresses.remove(address);
+            }
             self.last = self.last.take().filter(|(_, last)| *last != peer);
         }
         Some(link)
@@ -173,14 +184,20 @@ impl PeerLinks {
     }
 
     #[inline]
-    pub(super) fn by_address(&mut self, address: &Address) -> Option<PeerId> {
+    pub(super) fn by_sender(&mut self, sender: &Sender) -> Option<PeerId> {
         if let Some((last, peer)) = &self.last
-            && last == address
+            && last == sender
         {
             return Some(*peer);
         }
-        let peer = self.addresses.get(address).copied()?;
-        self.last = Some((address.clone(), peer));
+        let holder = self.addresses.get(&sender.address)?;
+        let peer = (holder.user == sender.user).then_some(holder.peer)?;
+        self.last = Some((sender.clone(), peer));
         Some(peer)
+    }
+
+    /// The peer of an address, whatever its user.
+    pub(super) fn address_holder(&self, address: &Address) -> Option<PeerId> {
+        self.addresses.get(address).map(|holder| holder.peer)
     }
 }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketType};
 
-use super::Address;
 use super::read_window::{Admission, ReadWindow};
+use super::{Address, Sender};
 use crate::link::{LinkError, MAX_PACKET, path};
 
 const FLAGS: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
@@ -22,7 +22,7 @@ const FLAGS: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
 /// datapaths each may leave only so much unread, see `ReadWindow`.
 #[derive(Debug)]
 pub struct Peer {
-    address: Address,
+    sender: Sender,
     route: Route,
     shared: Arc<SharedSocket>,
 }
@@ -51,35 +51,38 @@ enum Route {
 pub enum Presence {
     /// A socket is bound there.
     Present,
-    /// The path exists and its socket is closed: the process died or closed it.
+    /// The path exists and its socket is closed: the process died or closed it. Or the socket at
+    /// the path belongs to another user.
     Closed,
     /// The path does not exist: the process removed it and may be gone, or something else did.
     Unlinked,
 }
 
 impl Peer {
-    pub(super) fn new(address: &Address, shared: &Arc<SharedSocket>) -> io::Result<Self> {
+    pub(super) fn new(sender: &Sender, shared: &Arc<SharedSocket>) -> io::Result<Self> {
         Ok(Self {
-            address: address.clone(),
-            route: Route::to(address, shared)?,
+            sender: sender.clone(),
+            route: Route::to(sender, shared)?,
             shared: Arc::clone(shared),
         })
     }
 
-    /// Where the datapath is.
+    /// The datapath's address and user.
     #[must_use]
-    pub const fn address(&self) -> &Address {
-        &self.address
+    pub const fn sender(&self) -> &Sender {
+        &self.sender
     }
 
-    /// Whether a socket is at the address, which is not necessarily the datapath's first one.
+    /// Whether a socket of the datapath's user, or of root, is at the address; not necessarily the
+    /// datapath's first one.
     /// Sends nothing.
     ///
     /// # Errors
     /// Of the system: too many open files, for instance.
     pub fn presence(&self) -> io::Result<Presence> {
-        match rustix::net::connect(&self.shared.probe, &self.address.0) {
-            Ok(()) | Err(Errno::PERM) => Ok(Presence::Present),
+        match rustix::net::connect(&self.shared.probe, &self.sender.address.0) {
+            Ok(()) | Err(Errno::PERM) if !is_foreign(&self.sender) => Ok(Presence::Present),
+            Ok(()) | Err(Errno::PERM) => Ok(Presence::Closed),
             Err(Errno::CONNREFUSED) => Ok(Presence::Closed),
             Err(Errno::NOENT | Errno::NOTDIR) => Ok(Presence::Unlinked),
             Err(errno) => Err(errno.into()),
@@ -98,7 +101,7 @@ impl Peer {
         match self.transmit(packet) {
             // Another socket may be at the address by now: the datapath was restarted.
             Err(LinkError::Gone) => {
-                let route = Route::to(&self.address, &self.shared);
+                let route = Route::to(&self.sender, &self.shared);
                 self.route = route.map_err(|_| LinkError::Gone)?;
                 self.transmit(packet)
             }
@@ -113,22 +116,33 @@ impl Peer {
                 Ok(())
             }
             Route::Shared(window) => {
-                send_within(window, &self.shared.socket, &self.address, packet)
+                send_within(window, &self.shared.socket, &self.sender.address, packet)
             }
         }
     }
 }
 
 impl Route {
-    /// To whoever is at the address now: connecting datagram sockets never blocks.
-    fn to(address: &Address, shared: &SharedSocket) -> io::Result<Self> {
+    /// To the socket at the address now, if it is the datapath's or root's: connecting datagram
+    /// sockets never blocks.
+    fn to(datapath: &Sender, shared: &SharedSocket) -> io::Result<Self> {
         let socket = path::socket(SocketType::DGRAM)?;
-        match rustix::net::connect(&socket, &address.0) {
+        match rustix::net::connect(&socket, &datapath.address.0) {
+            Ok(()) | Err(Errno::PERM) if is_foreign(datapath) => {
+                Err(io::ErrorKind::PermissionDenied.into())
+            }
             Ok(()) => Ok(Self::Own(socket)),
             Err(Errno::PERM) => Ok(Self::Shared(ReadWindow::new(shared.buffer))),
             Err(errno) => Err(errno.into()),
         }
     }
+}
+
+/// Whether the socket at the datapath's path belongs to another user than the datapath's and root.
+/// A process that began as root may have bound the socket before it became the user.
+fn is_foreign(datapath: &Sender) -> bool {
+    let owner = datapath.address.owner();
+    owner.is_some_and(|owner| owner != datapath.user && owner != 0)
 }
 
 /// Sends from the plane's socket, if the datapath has read enough of what it was sent before.

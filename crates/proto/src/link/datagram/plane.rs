@@ -1,9 +1,12 @@
 //! The agent's end: one socket for all datapaths.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -29,6 +32,25 @@ impl Address {
     pub fn new(path: impl AsRef<Path>) -> io::Result<Self> {
         Ok(Self(SocketAddrUnix::new(path.as_ref())?.into()))
     }
+}
+
+impl Address {
+    /// The user to whom the socket at the path belongs; `None` if that cannot be told, as for an
+    /// abstract name.
+    pub(super) fn owner(&self) -> Option<u32> {
+        let unix = SocketAddrUnix::try_from(self.0.clone()).ok()?;
+        let path = Path::new(OsStr::from_bytes(unix.path_bytes()?));
+        Some(fs::metadata(path).ok()?.uid())
+    }
+}
+
+/// Who sent a packet.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Sender {
+    /// Where it is answered.
+    pub address: Address,
+    /// The user of the sending process, by the kernel's word; only root can give another.
+    pub user: u32,
 }
 
 impl fmt::Debug for Address {
@@ -65,6 +87,8 @@ impl PlaneSocket {
     /// As for [`seqpacket::Listener::bind`](crate::link::seqpacket::Listener::bind).
     pub fn bind(path: impl AsRef<Path>) -> io::Result<Self> {
         let (socket, bound) = path::bind(path.as_ref(), SocketType::DGRAM)?;
+        // What was sent before this has no user, and is dropped.
+        sockopt::set_socket_passcred(&socket, true)?;
         let buffer = enlarge_send_buffer(&socket)?;
         let probe = path::socket(SocketType::DGRAM)?;
         let socket = Arc::new(SharedSocket {
@@ -103,9 +127,10 @@ impl PlaneSocket {
     /// The sender of answers to a datapath.
     ///
     /// # Errors
-    /// Nobody is at the address, or too many files are open.
-    pub fn peer(&self, address: &Address) -> io::Result<Peer> {
-        Peer::new(address, &self.socket)
+    /// Nobody is at the address, or somebody else than the sender or root, or too many files are
+    /// open.
+    pub fn peer(&self, sender: &Sender) -> io::Result<Peer> {
+        Peer::new(sender, &self.socket)
     }
 }
 
