@@ -38,31 +38,31 @@ pub const METRICS: [Metric; 12] = [
     },
     Metric {
         title: "Utilisation",
-        note: "of the link that was used most",
+        note: "of the busiest link",
         unit: "%",
         of: |point| point.bottleneck().map(|edge| edge.utilisation * 100.0),
     },
     Metric {
         title: "Queueing delay",
-        note: "median, at the link that was used most",
+        note: "median, at the busiest link",
         unit: "ms, median",
         of: |point| queueing_ms(point, |spread| spread.p50),
     },
     Metric {
         title: "Queueing delay p95",
-        note: "95th percentile, at the link that was used most",
+        note: "95th percentile, at the busiest link",
         unit: "ms",
         of: |point| queueing_ms(point, |spread| spread.p95),
     },
     Metric {
         title: "Loss",
-        note: "drops and random loss at the link that was used most",
+        note: "drops and random loss at the busiest link",
         unit: "%",
         of: |point| share(point, |edge| edge.dropped + edge.lost),
     },
     Metric {
         title: "Marks",
-        note: "at the link that was used most",
+        note: "packets marked at the busiest link",
         unit: "%",
         of: |point| share(point, |edge| edge.marked).filter(|share| *share > 0.0),
     },
@@ -86,13 +86,13 @@ pub const METRICS: [Metric; 12] = [
     },
     Metric {
         title: "Completion p99",
-        note: "99th percentile of each flow table’s requests, their mean",
+        note: "99th percentile of each flow table’s requests, averaged over the tables",
         unit: "ms",
         of: |point| point.of_requests(|class| class.fct_us.p99.unwrap_or(0.0) / 1e3),
     },
     Metric {
         title: "Tail completion",
-        note: "of the request that took longest",
+        note: "of the slowest request",
         unit: "ms",
         of: |point| {
             let classes = point
@@ -105,7 +105,7 @@ pub const METRICS: [Metric; 12] = [
     },
     Metric {
         title: "Slowdown p99",
-        note: "99th percentile of completion over the least possible, the mean of flow tables",
+        note: "completion time over the least possible: 99th percentile of each flow table, averaged",
         unit: "",
         of: |point| point.of_requests(|class| class.slowdown.p99.unwrap_or(0.0)),
     },

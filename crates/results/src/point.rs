@@ -185,7 +185,7 @@ impl PointResult {
         summary
     }
 
-    /// The edge that was used most: whose queue matters.
+    /// The busiest edge, whose queue matters.
     #[must_use]
     pub fn bottleneck(&self) -> Option<&EdgeResult> {
         // Of equals the first; the unlimited have a utilisation of 0.

@@ -191,7 +191,7 @@ fn the_page_of_a_run_shows_thresholds_and_states() {
     let page = report::points("run", &[alone], &[], &GridLayout::default());
     for shown in [
         "\"label\":\"one, ssthresh\"",
-        "which is not known of two",
+        "(unknown for two)",
         "\"title\":\"State\"",
     ] {
         assert!(page.contains(shown), "{shown} is not in the page");

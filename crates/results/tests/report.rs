@@ -119,11 +119,11 @@ fn shows_slow_start_thresholds_and_says_whose_are_unknown() {
     }
     results.runs.push(other);
     let one_of_two = report::comparison(&results);
-    assert!(one_of_two.contains("which is not known of copa"));
+    assert!(one_of_two.contains("(unknown for copa)"));
     assert!(!one_of_two.contains("copa, ssthresh"));
     results.runs.remove(0);
     let none = report::comparison(&results);
-    assert!(none.contains("no slow-start threshold is known") && !none.contains(", ssthresh"));
+    assert!(none.contains("slow-start thresholds are unknown") && !none.contains(", ssthresh"));
 }
 
 #[test]

@@ -97,7 +97,7 @@ def _binned(samples: pd.DataFrame, column: str) -> pd.DataFrame:
 
 
 def _queue(tables: _Tables, run: int) -> tuple[pd.DataFrame, str]:
-    """The queue in time of the edge that was used most, and its name."""
+    """The queue in time of the busiest edge, and its name."""
     edges = _of_run(tables("edges"), run).sort_values("utilisation")
     bottleneck = str(edges["edge"].iloc[-1])
     samples = _of_run(tables("edge_series"), run)
@@ -128,7 +128,7 @@ def _loss(tables: _Tables) -> pd.Series[float]:
 
 
 def _busiest(tables: _Tables) -> pd.DataFrame:
-    """By point: the edge that was used most."""
+    """By point: the busiest edge."""
     edges = tables("edges").sort_values("utilisation", kind="stable")
     last: pd.DataFrame = edges.drop_duplicates("point", keep="last").set_index("point").sort_index()
     return last
@@ -156,7 +156,7 @@ METRICS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "rtt": ("Median RTT, ms", _of_metric("flows", "rtt_us_p50", 1e-3, "mean")),
 }
 """What `grid` shows, by name: a label, and what reads it off the tables for each point.
-Utilisation, queueing and loss are of the link that was used most."""
+Utilisation, queueing and loss are of the busiest link."""
 
 
 def grid(

@@ -32,15 +32,14 @@ pub(super) fn html(
     let backend = points.first().map_or("", |point| point.backend.as_str());
     Page {
         title: title.to_owned(),
-        parameters: format!(
-            "{} points on {backend}, means of {seeds} seeds",
-            grid.rows.len()
-        ),
+        parameters: match seeds {
+            0 | 1 => format!("{} points on {backend}, one seed", grid.rows.len()),
+            _ => format!("{} points on {backend}, means of {seeds} seeds", grid.rows.len()),
+        },
         head: grid.head(),
         rows: grid.table(),
         below: notices(points, equal_seeds(points)),
-        notes: "Each value is the mean over the seeds of its point; in brackets, the least and \
-                the greatest.",
+        notes: "Values are means over the seeds of a point; in brackets, the least and the greatest.",
         data: Data {
             x: X::names(
                 variables.get(grid.over).copied().unwrap_or("point"),

@@ -78,7 +78,7 @@ fn run(title: &str, point: &PointResult) -> String {
         rows,
         below: requests(point) + &edges(point) + &notices([point], None),
         notes: "Throughput is payload that the receiver had in order; on real TCP, IP packets that \
-                left the bottleneck. Of many flows the first eight are drawn.",
+                left the bottleneck. Plots show the first eight flows.",
         data: in_time(point),
     }
     .html()
@@ -128,7 +128,7 @@ fn completions(point: &PointResult) -> Option<Plot> {
     };
     Some(Plot {
         title: "Completion".into(),
-        note: "share of the requests that took at most so long".into(),
+        note: "cumulative share of the requests by completion time".into(),
         unit: "%".into(),
         lines: groups.iter().enumerate().map(line).collect(),
         x: Some(X::logarithmic("completion time", "ms", steps.clone())),

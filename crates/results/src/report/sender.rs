@@ -8,14 +8,13 @@ pub(super) fn window_plot(mut windows: Vec<Line>, thresholds: Vec<Line>) -> Plot
     let (with, without): (Vec<Line>, Vec<Line>) = thresholds.into_iter().partition(has_values);
     let names: Vec<&str> = without.iter().map(|line| line.label.as_str()).collect();
     let note = match (with.is_empty(), names.is_empty()) {
-        (_, true) => "of each sender; dashed, the slow-start threshold".to_owned(),
+        (_, true) => "of each sender; dashed: slow-start threshold".to_owned(),
         (true, false) => {
-            "of each sender; no slow-start threshold is known: a program of the plane keeps its \
-             own, if it has one"
+            "of each sender; slow-start thresholds are unknown: programs of the plane keep their own"
                 .to_owned()
         }
         (false, false) => format!(
-            "of each sender; dashed, the slow-start threshold, which is not known of {}",
+            "of each sender; dashed: slow-start threshold (unknown for {})",
             names.join(", ")
         ),
     };
