@@ -71,113 +71,134 @@ pub fn probe() -> Probe {
         true => Btf::from_vmlinux(),
         false => Err(io::Error::from(io::ErrorKind::NotFound).into()),
     };
-    let ops = btf
-        .as_ref()
-        .ok()
-        .and_then(|b| b.type_by_name::<Struct<'_>>("tcp_congestion_ops"));
-    let no_btf = || "the kernel has no BTF (CONFIG_DEBUG_INFO_BTF)".to_owned();
-    let feature = |name, needed_for, required, found| Feature {
+    let mut features = hook(&btf);
+    features.extend(maps());
+    features.extend(options(&btf));
+    Probe { features }
+}
+
+fn required(
+    name: &'static str,
+    needed_for: &'static str,
+    found: Result<String, String>,
+) -> Feature {
+    Feature {
         name,
         needed_for,
-        required,
+        required: true,
         found,
-    };
-    let arguments = btf.as_ref().ok().and_then(cong_control_arguments);
-    let map = |ty, flags| create_map(ty, flags);
-    Probe {
-        features: vec![
-            feature("Linux", "everything", true, release()),
-            feature(
-                "root",
-                "loading eBPF and opening namespaces",
-                true,
-                privileged(),
-            ),
-            feature(
-                "BTF",
-                "finding the kernel's structures",
-                true,
-                match &btf {
-                    Ok(_) => Ok(VMLINUX_BTF.to_owned()),
-                    Err(_) => Err(no_btf()),
-                },
-            ),
-            feature(
-                "struct_ops",
-                "registering a congestion control",
-                true,
-                match (&btf, has_struct(&btf, "bpf_struct_ops_tcp_congestion_ops")) {
-                    (Err(_), _) => Err(no_btf()),
-                    (_, true) if ops.is_some() => Ok("tcp_congestion_ops".to_owned()),
-                    _ => Err(
-                        "the kernel cannot register a TCP congestion control by struct_ops \
-                              (CONFIG_BPF_JIT, CONFIG_BPF_SYSCALL, Linux 5.6)"
-                            .to_owned(),
-                    ),
-                },
-            ),
-            feature(
-                "cong_control with ack and flag",
-                "reading the ACK's signals",
-                true,
-                match arguments {
-                    Some(4) => Ok("cong_control(sk, ack, flag, rs)".to_owned()),
-                    Some(_) => {
-                        Err("cong_control has the signature of a kernel before 6.10".to_owned())
-                    }
-                    None => Err("the BTF does not describe cong_control".to_owned()),
-                },
-            ),
-            feature("eBPF JIT", "running programs at native speed", true, jit()),
-            feature(
-                "memory-mapped arrays",
-                "sharing flow state with the plane without system calls",
-                true,
-                map(MapType::Array, libbpf_sys::BPF_F_MMAPABLE),
-            ),
-            feature("ring buffer", "reports", true, map(MapType::RingBuf, 0)),
-            feature(
-                "queues",
-                "allocating flow slots",
-                true,
-                map(MapType::Queue, 0),
-            ),
-            feature(
-                "Cubic's kfuncs",
-                "the fallback; without them it is Reno",
-                false,
-                cubic(&btf),
-            ),
-            feature(
-                "TCP iterator",
-                "`attach --move-existing` and taking over sockets after a crash",
-                false,
-                match has_struct(&btf, "bpf_iter__tcp") {
-                    true => Ok("iter/tcp".to_owned()),
-                    false => Err("the kernel has no iter/tcp (Linux 5.9)".to_owned()),
-                },
-            ),
-            feature(
-                "/dev/net/tun",
-                "`try`: the emulated link",
-                false,
-                match Path::new("/dev/net/tun").exists() {
-                    true => Ok("present".to_owned()),
-                    false => Err("/dev/net/tun is absent (CONFIG_TUN; modprobe tun)".to_owned()),
-                },
-            ),
-            feature(
-                "network namespaces",
-                "`try`: sender, router and receiver on one machine",
-                false,
-                match Path::new("/proc/self/ns/net").exists() {
-                    true => Ok("present".to_owned()),
-                    false => Err("the kernel has no network namespaces (CONFIG_NET_NS)".to_owned()),
-                },
-            ),
-            feature("iperf3", "`try`: traffic", false, on_path("iperf3")),
-        ],
     }
+}
+
+fn optional(
+    name: &'static str,
+    needed_for: &'static str,
+    found: Result<String, String>,
+) -> Feature {
+    Feature {
+        required: false,
+        ..required(name, needed_for, found)
+    }
+}
+
+/// What it takes to run code at the kernel's congestion control hook.
+fn hook(btf: &libbpf_rs::Result<Btf<'_>>) -> Vec<Feature> {
+    let no_btf = || "the kernel has no BTF (CONFIG_DEBUG_INFO_BTF)".to_owned();
+    let registers = has_struct(btf, "bpf_struct_ops_tcp_congestion_ops")
+        && has_struct(btf, "tcp_congestion_ops");
+    let arguments = btf.as_ref().ok().and_then(cong_control_arguments);
+    vec![
+        required("Linux", "everything", release()),
+        required("root", "loading eBPF and opening namespaces", privileged()),
+        required(
+            "BTF",
+            "finding the kernel's structures",
+            match btf {
+                Ok(_) => Ok(VMLINUX_BTF.to_owned()),
+                Err(_) => Err(no_btf()),
+            },
+        ),
+        required(
+            "struct_ops",
+            "registering a congestion control",
+            match btf {
+                Err(_) => Err(no_btf()),
+                Ok(_) if registers => Ok("tcp_congestion_ops".to_owned()),
+                Ok(_) => Err(
+                    "the kernel cannot register a TCP congestion control by struct_ops \
+                     (CONFIG_BPF_JIT, CONFIG_BPF_SYSCALL, Linux 5.6)"
+                        .to_owned(),
+                ),
+            },
+        ),
+        required(
+            "cong_control with ack and flag",
+            "reading the ACK's signals",
+            match arguments {
+                Some(4) => Ok("cong_control(sk, ack, flag, rs)".to_owned()),
+                Some(_) => Err("cong_control has the signature of a kernel before 6.10".to_owned()),
+                None => Err("the BTF does not describe cong_control".to_owned()),
+            },
+        ),
+        required("eBPF JIT", "running programs at native speed", jit()),
+    ]
+}
+
+/// The kinds of memory that kernel and plane share.
+fn maps() -> Vec<Feature> {
+    vec![
+        required(
+            "memory-mapped arrays",
+            "sharing flow state with the plane without system calls",
+            create_map(MapType::Array, libbpf_sys::BPF_F_MMAPABLE),
+        ),
+        required("ring buffer", "reports", create_map(MapType::RingBuf, 0)),
+        required(
+            "queues",
+            "allocating flow slots",
+            create_map(MapType::Queue, 0),
+        ),
+    ]
+}
+
+/// What single commands need, or parts of the datapath that can do without.
+fn options(btf: &libbpf_rs::Result<Btf<'_>>) -> Vec<Feature> {
+    let present = |path: &str, absent: &str| match Path::new(path).exists() {
+        true => Ok("present".to_owned()),
+        false => Err(absent.to_owned()),
+    };
+    vec![
+        optional(
+            "Cubic's kfuncs",
+            "the fallback; without them it is Reno",
+            cubic(btf),
+        ),
+        optional(
+            "TCP iterator",
+            "`attach --move-existing` and taking over sockets after a crash",
+            match has_struct(btf, "bpf_iter__tcp") {
+                true => Ok("iter/tcp".to_owned()),
+                false => Err("the kernel has no iter/tcp (Linux 5.9)".to_owned()),
+            },
+        ),
+        optional(
+            "/dev/net/tun",
+            "`try`: the emulated link",
+            present(
+                "/dev/net/tun",
+                "/dev/net/tun is absent (CONFIG_TUN; modprobe tun)",
+            ),
+        ),
+        optional(
+            "network namespaces",
+            "`try`: sender, router and receiver on one machine",
+            present(
+                "/proc/self/ns/net",
+                "the kernel has no network namespaces (CONFIG_NET_NS)",
+            ),
+        ),
+        optional("iperf3", "`try`: traffic", on_path("iperf3")),
+    ]
 }
 
 fn release() -> Result<String, String> {

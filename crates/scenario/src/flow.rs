@@ -61,6 +61,27 @@ pub(crate) fn read(
     flows
 }
 
+/// One `[[flow]]`, as the file has it.
+struct FlowTable<'n> {
+    name: Option<String>,
+    /// The host or hosts at either end, `None` if they are unknown.
+    from: Option<(&'n Node, Option<Vec<NodeId>>)>,
+    to: Option<(&'n Node, Option<Vec<NodeId>>)>,
+    algorithm: Option<(Sender, Controller)>,
+    sent: Option<TrafficSpec>,
+    count: u64,
+    start: Option<(&'n Node, Duration)>,
+    stagger: Duration,
+    jitter: Duration,
+    stop: Option<(&'n Node, Duration)>,
+    priority: u8,
+    tag: u32,
+    tcp: TcpConfig,
+    via: Option<&'n Node>,
+    balancing: Balancing,
+    span: Range<usize>,
+}
+
 fn read_group(
     node: &Node,
     usual: &TcpConfig,
@@ -69,135 +90,177 @@ fn read_group(
     flows: &mut Flows,
     context: &Context<'_>,
 ) -> Option<()> {
-    let mut fields = Fields::of("a flow", node, context.sink)?;
-    let name = fields.optional("name", quantity::text);
-    let from = fields
-        .node("from")
-        .map(|node| (node, network.resolve(node, context)));
-    let to = fields
-        .node("to")
-        .map(|node| (node, network.resolve(node, context)));
-    let algorithm = match fields.node("algorithm") {
-        Some(node) => read_algorithm(node, context),
-        None => {
-            fields.missing("algorithm");
-            None
-        }
-    };
-    let sent = match fields.node("traffic") {
-        Some(node) => traffic::read(node, context),
-        None => Some(TrafficSpec::Bulk),
-    };
-    let count = fields.optional("count", quantity::count).unwrap_or(1);
-    let start_node = fields.node("start");
-    let start = fields.optional("start", quantity::duration);
-    let stagger = fields.optional("stagger", quantity::duration);
-    let jitter = fields.optional("jitter", quantity::duration);
-    let stop_node = fields.node("stop");
-    let stop = fields.optional("stop", quantity::duration);
-    let priority = fields.optional("priority", priority).unwrap_or(0);
-    let tag = fields.optional("tag", tag).unwrap_or(0);
-    let tcp = match fields.node("tcp") {
-        Some(node) => tcp::read(node, usual, context.sink),
-        None => usual.clone(),
-    };
-    let via = fields.node("via");
-    let balancing = fields.optional("balance", balancing).unwrap_or_default();
-    let dumbbell = network.names == ["sender", "receiver"];
-    for (key, given) in [("from", from.is_some()), ("to", to.is_some())] {
-        if !given && !dumbbell && !network.names.is_empty() {
-            fields.missing(key);
-        }
-    }
-    let span = fields.span.clone();
-    fields.finish();
-    let ends = |end: Option<(&Node, Option<Vec<NodeId>>)>, usual| match end {
-        Some((_, hosts)) => hosts,
-        None => dumbbell.then(|| vec![NodeId(usual)]),
-    };
-    let place = from
-        .as_ref()
-        .map_or(span.clone(), |(node, _)| node.span.clone());
-    let (from, to) = (ends(from, 0)?, ends(to, 1)?);
-    let Some(pairs) = pairs(&from, &to) else {
-        let message = format!(
-            "flows from {} hosts to {} hosts do not pair up",
-            from.len(),
-            to.len()
-        );
-        let help = "one of the two is a single host, or there are as many of each";
-        context
-            .sink
-            .push(Diagnostic::new(place, message).help(help));
-        return None;
-    };
-    if let Some((node, _)) = pairs.iter().find(|(from, to)| from == to) {
-        let name = &network.names[node.0 as usize];
-        let message = format!("a flow from `{name}` to itself");
-        context.sink.push(Diagnostic::new(place, message));
-        return None;
-    }
-    let total = count.saturating_mul(pairs.len() as u64);
+    let table = FlowTable::read(node, usual, network, context)?;
+    let pairs = table.pairs(network, context)?;
+    let total = table.count.saturating_mul(pairs.len() as u64);
     if total.saturating_add(flows.configs.len() as u64) > MAX_FLOWS {
         let message = format!("a scenario has at most {MAX_FLOWS} flows");
-        context.sink.push(Diagnostic::new(span, message));
+        context.sink.push(Diagnostic::new(table.span, message));
         return None;
     }
-    // Those that `stagger` puts beyond the end do not run, so that a run can be cut short.
-    if let (Some(start), Some(node), Some(end)) = (start, start_node, duration)
-        && start >= end
-    {
-        let message = "the flow starts when the run has ended";
-        context
-            .sink
-            .push(Diagnostic::new(node.span.clone(), message));
-    }
-    let start = start.unwrap_or(Duration::ZERO);
-    if let (Some(stop), Some(node)) = (stop, stop_node)
-        && stop <= start
-    {
-        let message = "the flow stops before it starts";
-        context
-            .sink
-            .push(Diagnostic::new(node.span.clone(), message));
-    }
-    let (algorithm, controller) = algorithm?;
-    let label = name.unwrap_or_else(|| algorithm.text().to_owned());
-    let name = unused(&label, &flows.groups);
-    let first = flows.configs.len();
-    for index in 0..total {
-        let (from, to) = pairs[(index % pairs.len() as u64) as usize];
-        let path = match via {
-            Some(via) => read_via(via, (from, to), network, balancing, context)?,
-            None => Path::Shortest,
+    table.check_times(duration, context);
+    table.add(total, &pairs, network, flows, context)
+}
+
+impl<'n> FlowTable<'n> {
+    fn read(
+        node: &'n Node,
+        usual: &TcpConfig,
+        network: &Network,
+        context: &Context<'n>,
+    ) -> Option<Self> {
+        let mut fields = Fields::of("a flow", node, context.sink)?;
+        let resolve = |node: &'n Node| (node, network.resolve(node, context));
+        let name = fields.optional("name", quantity::text);
+        let from = fields.node("from").map(resolve);
+        let to = fields.node("to").map(resolve);
+        let algorithm = match fields.node("algorithm") {
+            Some(node) => read_algorithm(node, context),
+            None => {
+                fields.missing("algorithm");
+                None
+            }
         };
-        let later = stagger.unwrap_or(Duration::ZERO);
-        let later = later.saturating_mul(u32::try_from(index).unwrap_or(u32::MAX));
-        flows.configs.push(FlowConfig {
-            name: match total {
-                1 => name.clone(),
-                _ => format!("{name}.{}", index + 1),
-            },
+        let sent = match fields.node("traffic") {
+            Some(node) => traffic::read(node, context),
+            None => Some(TrafficSpec::Bulk),
+        };
+        let count = fields.optional("count", quantity::count).unwrap_or(1);
+        let mut time = |key| {
+            let node = fields.node(key);
+            node.zip(fields.optional(key, quantity::duration))
+        };
+        let (start, stagger) = (time("start"), time("stagger"));
+        let (jitter, stop) = (time("jitter"), time("stop"));
+        let zero_or = |time: Option<(_, Duration)>| time.map_or(Duration::ZERO, |(_, time)| time);
+        let table = Self {
+            name,
             from,
             to,
-            path,
-            controller: controller.clone(),
-            traffic: fairwater_experiment::Traffic::Bulk,
-            start: Time::ZERO + start + later,
-            start_jitter: jitter.unwrap_or(Duration::ZERO),
-            stop: stop.map(|stop| Time::ZERO + stop),
-            priority,
-            tag,
-            tcp: tcp.clone(),
-        });
+            algorithm,
+            sent,
+            count,
+            start,
+            stagger: zero_or(stagger),
+            jitter: zero_or(jitter),
+            stop,
+            priority: fields.optional("priority", priority).unwrap_or(0),
+            tag: fields.optional("tag", tag).unwrap_or(0),
+            tcp: match fields.node("tcp") {
+                Some(node) => tcp::read(node, usual, context.sink),
+                None => usual.clone(),
+            },
+            via: fields.node("via"),
+            balancing: fields.optional("balance", balancing).unwrap_or_default(),
+            span: fields.span.clone(),
+        };
+        for (key, end) in [("from", &table.from), ("to", &table.to)] {
+            if end.is_none() && !network.is_dumbbell() && !network.names.is_empty() {
+                fields.missing(key);
+            }
+        }
+        fields.finish();
+        Some(table)
     }
-    flows.sent.push((sent?, span));
-    flows.groups.push(Group {
-        name,
-        sender: algorithm,
-        flows: first..flows.configs.len(),
-    });
-    Some(())
+
+    /// The hosts of each flow.
+    fn pairs(&self, network: &Network, context: &Context<'_>) -> Option<Vec<(NodeId, NodeId)>> {
+        let hosts = |end: &Option<(_, Option<Vec<NodeId>>)>, usual| match end {
+            Some((_, hosts)) => hosts.clone(),
+            None => network.is_dumbbell().then(|| vec![NodeId(usual)]),
+        };
+        let (from, to) = (hosts(&self.from, 0)?, hosts(&self.to, 1)?);
+        let span = match &self.from {
+            Some((node, _)) => node.span.clone(),
+            None => self.span.clone(),
+        };
+        let Some(pairs) = pairs(&from, &to) else {
+            let message = format!(
+                "flows from {} hosts to {} hosts do not pair up",
+                from.len(),
+                to.len()
+            );
+            let help = "one of the two is a single host, or there are as many of each";
+            context.sink.push(Diagnostic::new(span, message).help(help));
+            return None;
+        };
+        if let Some((node, _)) = pairs.iter().find(|(from, to)| from == to) {
+            let name = &network.names[node.0 as usize];
+            let message = format!("a flow from `{name}` to itself");
+            context.sink.push(Diagnostic::new(span, message));
+            return None;
+        }
+        Some(pairs)
+    }
+
+    /// Refuses times that no flow can have. Flows that `stagger` puts beyond the end do not run, so
+    /// that a run can be cut short.
+    fn check_times(&self, duration: Option<Duration>, context: &Context<'_>) {
+        let refuse = |node: &Node, message| {
+            context
+                .sink
+                .push(Diagnostic::new(node.span.clone(), message));
+        };
+        if let (Some((node, start)), Some(end)) = (self.start, duration)
+            && start >= end
+        {
+            refuse(node, "the flow starts when the run has ended");
+        }
+        let start = self.start.map_or(Duration::ZERO, |(_, start)| start);
+        if let Some((node, stop)) = self.stop
+            && stop <= start
+        {
+            refuse(node, "the flow stops before it starts");
+        }
+    }
+
+    /// Adds the table's flows, which are `total` between these hosts in turn.
+    fn add(
+        self,
+        total: u64,
+        pairs: &[(NodeId, NodeId)],
+        network: &Network,
+        flows: &mut Flows,
+        context: &Context<'_>,
+    ) -> Option<()> {
+        let (algorithm, controller) = self.algorithm?;
+        let label = self.name.unwrap_or_else(|| algorithm.text().to_owned());
+        let name = unused(&label, &flows.groups);
+        let start = self.start.map_or(Duration::ZERO, |(_, start)| start);
+        let first = flows.configs.len();
+        for index in 0..total {
+            let (from, to) = pairs[(index % pairs.len() as u64) as usize];
+            let path = match self.via {
+                Some(via) => read_via(via, (from, to), network, self.balancing, context)?,
+                None => Path::Shortest,
+            };
+            let nth = u32::try_from(index).unwrap_or(u32::MAX);
+            flows.configs.push(FlowConfig {
+                name: match total {
+                    1 => name.clone(),
+                    _ => format!("{name}.{}", index + 1),
+                },
+                from,
+                to,
+                path,
+                controller: controller.clone(),
+                traffic: fairwater_experiment::Traffic::Bulk,
+                start: Time::ZERO + start + self.stagger.saturating_mul(nth),
+                start_jitter: self.jitter,
+                stop: self.stop.map(|(_, stop)| Time::ZERO + stop),
+                priority: self.priority,
+                tag: self.tag,
+                tcp: self.tcp.clone(),
+            });
+        }
+        flows.sent.push((self.sent?, self.span));
+        flows.groups.push(Group {
+            name,
+            sender: algorithm,
+            flows: first..flows.configs.len(),
+        });
+        Some(())
+    }
 }
 
 /// The label, or with a number behind it if it is taken.

@@ -88,6 +88,11 @@ impl Network {
         found
     }
 
+    /// Whether the hosts are those of a `[dumbbell]`.
+    pub(crate) fn is_dumbbell(&self) -> bool {
+        self.names == ["sender", "receiver"]
+    }
+
     fn add_hosts(&mut self, name: &str, count: u32) {
         let first = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
         self.groups.push((name.to_owned(), first..first + count));

@@ -220,25 +220,7 @@ impl Try<'_> {
             .map_err(TestbedError::system("start the emulator"))?;
         let sampler = Sampler::start(&path.sender, clock, count, self.run.ipv6, SAMPLE_PERIOD)
             .map_err(TestbedError::system("start the sampler"))?;
-        let mut flows = Vec::with_capacity(count);
-        for (index, (flow, sender)) in self.flows.iter().zip(&self.run.senders).enumerate() {
-            let spec = FlowSpec {
-                index: index as u16,
-                label: &flow.name,
-                congestion_control: &sender.congestion_control,
-                at_both_ends: sender.at_both_ends,
-                duration: self.run.experiment.duration,
-                start: flow.start.since(Time::ZERO),
-                stop: flow.stop.map(|stop| stop.since(Time::ZERO)),
-                tag: flow.tag,
-            };
-            let program = match spec.at_both_ends {
-                true => TrafficProgram::Bulk,
-                false => self.run.program,
-            };
-            flows.push(Flow::start(program, &path, &spec)?);
-        }
-
+        let mut flows = self.start_flows(&path)?;
         let grace = GRACE + (self.forward.delay + self.reverse.delay) * GRACE_RTTS;
         let mut finished: Vec<Option<Finished>> = vec![None; count];
         let mut live = Live::new(clock, count);
@@ -292,6 +274,29 @@ impl Try<'_> {
             steal: steal_after.steal_since(steal_before),
             emulator,
         })
+    }
+
+    fn start_flows(&self, path: &Path) -> Result<Vec<Flow>, TestbedError> {
+        let flows = self.flows.iter().zip(&self.run.senders).enumerate();
+        flows
+            .map(|(index, (flow, sender))| {
+                let spec = FlowSpec {
+                    index: index as u16,
+                    label: &flow.name,
+                    congestion_control: &sender.congestion_control,
+                    at_both_ends: sender.at_both_ends,
+                    duration: self.run.experiment.duration,
+                    start: flow.start.since(Time::ZERO),
+                    stop: flow.stop.map(|stop| stop.since(Time::ZERO)),
+                    tag: flow.tag,
+                };
+                let program = match spec.at_both_ends {
+                    true => TrafficProgram::Bulk,
+                    false => self.run.program,
+                };
+                Flow::start(program, path, &spec)
+            })
+            .collect()
     }
 
     /// Counts for each flow that runs whether its algorithm controls it.

@@ -83,32 +83,30 @@ impl Configuration for NimbusConfig {
 /// Window of the minimum-RTT and maximum-rate filters, µs: beside elastic traffic the queue is never
 /// empty, and the flow never has the link for itself.
 const MEMORY_US: u64 = 60_000_000;
-/// z, for its spectrum, is of packets of so long: half a pulse, µs. Less would show more of the
-/// pulses, but also of each packet.
+/// Window of z for the spectrum, µs: half a pulse. A shorter window would show more of the pulses,
+/// but also each packet.
 const SHORT_US: u64 = 100_000;
-/// S and z, for control, are of whole pulses, which then do not show, µs.
+/// Window of S and z for control, µs: whole pulses, which average out.
 const LONG_US: u64 = pulse::PERIOD_US;
-/// η, of each 100 ms, has to say the same so many times before the control changes: noise seldom
-/// does.
+/// Consecutive values of η, one each 100 ms, that must agree before the control changes: those of
+/// noise seldom do.
 const CONFIRMATIONS: u32 = 10;
-/// A queue of so long, µs, or less is taken to be empty.
+/// The longest queueing delay at which the queue counts as empty, µs.
 const EMPTY_US: u64 = 1_500;
 /// With more loss than this, delay control sends no more than what gets through: the buffer is
 /// shorter than its target.
 const LOSS_SHARE: f64 = 0.02;
-/// The rate is at least this share of the bottleneck's: pulses need something to be cut from, and
-/// S and R some packets.
+/// Least rate, as a share of the bottleneck's: pulses are cut from it, and S and R need packets.
 const LEAST_SHARE: f64 = 0.125;
-/// And at most this: more than all, so that a queue can be built.
+/// Greatest rate, as a share of the bottleneck's: above 1, so that a queue can be built.
 const MOST_SHARE: f64 = 1.1;
-/// But this where the bottleneck's rate is what was found so far, and more may be found.
+/// The same where the bottleneck's rate is only what was found so far.
 const MOST_FOUND: f64 = 2.0;
-/// While the queue is empty and μ is not set, the rate doubles in a round trip and a pulse up to
-/// what was received before, and grows by this share of itself beyond.
+/// While the queue is empty and μ is not set, the rate doubles in a round trip and a pulse, up to the
+/// highest rate received so far; above that rate it grows by this share of itself instead.
 const BEYOND: f64 = 0.25;
 
-/// A link carries so many bytes besides each segment: IPv4, TCP and its timestamps. S and R are of
-/// payload.
+/// Header bytes of each segment: IPv4, TCP and its timestamps. S and R count payload.
 const HEADERS: f64 = 52.0;
 
 /// Nimbus.
@@ -372,10 +370,9 @@ impl NimbusFlow {
         }
         self.former.push_back((time_us, rate));
     }
-}
 
-impl Flow for NimbusFlow {
-    fn on_report(&mut self, report: &Report, control: &mut Control) {
+    /// What a report tells; `None` while no RTT is known and in slow start.
+    fn observe(&mut self, report: &Report) -> Option<Observation> {
         let h = self.handles;
         let time_us = report.time_us();
         let since_us = time_us.saturating_sub(self.last_us);
@@ -387,7 +384,7 @@ impl Flow for NimbusFlow {
             self.rtt_us = report[h.least_us].max(1);
         }
         if self.rtt_us == 0 {
-            return;
+            return None;
         }
         let base_us = self.base.update(time_us, self.rtt_us, MEMORY_US);
         let long = self.history.rates(LONG_US, self.mss);
@@ -399,12 +396,12 @@ impl Flow for NimbusFlow {
                 .received(time_us, rates.received, lost > 0, whole_us);
         }
         if report.is_set(h.slow_start) {
-            return;
+            return None;
         }
         let now = short.or(long).map(|rates| rates.received);
         let by_window = report.cwnd() as f64 * 1e6 / self.rtt_us as f64;
         let found = now.unwrap_or(0.0).max(by_window / 2.0);
-        let mut rate = self.rate.unwrap_or(found);
+        let rate = self.rate.unwrap_or(found);
         let capacity = match self.config.capacity {
             Some(capacity) => capacity as f64 * self.mss / (self.mss + HEADERS),
             None => self.found.rate().max(rate / 2.0),
@@ -424,6 +421,52 @@ impl Flow for NimbusFlow {
             acked: acked as f64,
             lost: lost as f64,
         };
+        Some(Observation {
+            seen,
+            rate,
+            short_cross: short.map(|rates| rates.cross(capacity)),
+        })
+    }
+
+    /// Sends at the rate, and at a pulse's more or less.
+    fn send(&self, rate: f64, phase: Phase, seen: &Observed, srtt_us: u64, control: &mut Control) {
+        let capacity = seen.capacity;
+        let pulse = pulse::at(seen.time_us.saturating_add(self.config.report_us / 2)) * capacity;
+        let base = match phase {
+            Phase::Halve => rate / 2.0,
+            _ => rate,
+        };
+        let sending = (base + pulse).clamp(self.mss, MAX_RATE as f64);
+        control.set_rate(sending as u64);
+        // The rate governs, but for a lost window: an RTO's single segment stays until an ACK.
+        if seen.acked > 0.0 {
+            let srtt_us = srtt_us.min(MEMORY_US) as f64;
+            let window = 2.0 * (rate + capacity / 4.0) * srtt_us / 1e6 + 10.0 * self.mss;
+            control.set_cwnd((window as u64).max(1));
+        }
+    }
+}
+
+/// What a report and those before it tell.
+struct Observation {
+    seen: Observed,
+    /// The flow's rate until now, bytes/s.
+    rate: f64,
+    /// z over [`SHORT_US`], bytes/s, where it is known.
+    short_cross: Option<f64>,
+}
+
+impl Flow for NimbusFlow {
+    fn on_report(&mut self, report: &Report, control: &mut Control) {
+        let Some(observation) = self.observe(report) else {
+            return;
+        };
+        let Observation {
+            seen,
+            mut rate,
+            short_cross,
+        } = observation;
+        let (time_us, capacity) = (seen.time_us, seen.capacity);
         if self.rate.is_none() {
             self.delay.begin(rate, &seen);
             if self.config.capacity.is_none() {
@@ -432,19 +475,19 @@ impl Flow for NimbusFlow {
             }
         }
         // While the queue was empty, S and R say nothing of z.
-        let empty = self.rtt_us <= base_us.saturating_add(EMPTY_US);
+        let empty = self.rtt_us <= seen.base_us.saturating_add(EMPTY_US);
         if empty {
             self.empty_until_us = time_us.saturating_add(SHORT_US);
         }
         if !self.is_empty(&seen) {
             self.busy_us = time_us;
-            self.cross = short.map_or(seen.cross, |rates| rates.cross(capacity));
+            self.cross = short_cross.unwrap_or(seen.cross);
         }
         if let Some(elasticity) = self.detector.sample(time_us, self.cross, capacity) {
             self.switch(elasticity, rate, &seen);
         }
         if self.config.capacity.is_none() {
-            self.try_for_a_share(rate, short.map(|rates| rates.cross(capacity)), &seen);
+            self.try_for_a_share(rate, short_cross, &seen);
         }
         let phase = match self.competitor {
             None => self.drain.report(empty, &seen),
@@ -453,25 +496,11 @@ impl Flow for NimbusFlow {
         if phase == Phase::Control {
             rate = self.control(rate, &seen);
         }
-        if report.is_set(h.timeout) {
+        if report.is_set(self.handles.timeout) {
             rate = (rate / 2.0).max(LEAST_SHARE * capacity);
         }
         self.rate = Some(rate);
         self.remember(time_us, rate);
-
-        let pulse = pulse::at(time_us.saturating_add(self.config.report_us / 2)) * capacity;
-        let base = if phase == Phase::Halve {
-            rate / 2.0
-        } else {
-            rate
-        };
-        let sending = (base + pulse).clamp(self.mss, MAX_RATE as f64);
-        control.set_rate(sending as u64);
-        // The rate governs, but for a lost window: an RTO's single segment stays until an ACK.
-        if acked > 0 {
-            let srtt_us = report[h.srtt_us].min(MEMORY_US) as f64;
-            let window = 2.0 * (rate + capacity / 4.0) * srtt_us / 1e6 + 10.0 * self.mss;
-            control.set_cwnd((window as u64).max(1));
-        }
+        self.send(rate, phase, &seen, report[self.handles.srtt_us], control);
     }
 }

@@ -7,7 +7,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use fairwater_lang::{Event, Expr, Place, Program, Scope, Stmt, VarId};
+use fairwater_lang::{Event, Expr, Place, Program, Scope, Stmt, VarId, Variable};
 
 use super::flatten::{Code, Truth, is_scratch};
 use super::wire::{EVENTS, INFINITY, INSTRUCTIONS, Instruction, Op, REGISTERS, Register, Spans};
@@ -54,18 +54,22 @@ struct Encoder {
     appended: Vec<Register>,
 }
 
-impl Encoder {
-    fn program(
-        program: &Program,
-        append: bool,
-        initially: Initially,
-    ) -> Result<Encoded, Inexpressible> {
-        let mut reports = program.report_len();
-        let mut registers = Vec::new();
+/// Which register each variable has.
+struct Registers {
+    variables: Vec<Register>,
+    /// Those of the fields that are appended to each report.
+    appended: Vec<Register>,
+    /// Indices of the control variables that a plane may set.
+    controls: BTreeMap<VarId, u32>,
+}
+
+impl Registers {
+    fn assign(program: &Program, append: bool) -> Result<Self, Inexpressible> {
+        let reports = program.report_len();
         let mut controls = BTreeMap::new();
-        for (at, variable) in program.variables.iter().enumerate() {
+        let assign = |(at, variable): (usize, &Variable)| {
             let volatile = variable.volatile;
-            registers.push(match variable.scope {
+            match variable.scope {
                 Scope::Report => Register::Report {
                     index: at as u32,
                     volatile,
@@ -77,27 +81,40 @@ impl Encoder {
                     }
                     Register::Control { index, volatile }
                 }
-            });
-        }
-        let stays = registers.len() - reports;
-        let mut appended = Vec::new();
-        if append {
-            for _ in APPENDED {
-                let index = reports as u32;
-                appended.push(Register::Report {
-                    index,
-                    volatile: false,
-                });
-                reports += 1;
             }
+        };
+        let variables: Vec<Register> = program.variables.iter().enumerate().map(assign).collect();
+        let count = if append { APPENDED.len() } else { 0 };
+        let appended = (reports..reports + count).map(|index| Register::Report {
+            index: index as u32,
+            volatile: false,
+        });
+        if reports + count > REGISTERS as usize {
+            return Err(Inexpressible::Reports(reports + count));
         }
-        if reports > REGISTERS as usize {
-            return Err(Inexpressible::Reports(reports));
-        }
+        let stays = variables.len() - reports;
         if stays > REGISTERS as usize {
             return Err(Inexpressible::Controls(stays));
         }
+        Ok(Self {
+            variables,
+            appended: appended.collect(),
+            controls,
+        })
+    }
+}
 
+impl Encoder {
+    fn program(
+        program: &Program,
+        append: bool,
+        initially: Initially,
+    ) -> Result<Encoded, Inexpressible> {
+        let Registers {
+            variables: registers,
+            appended,
+            mut controls,
+        } = Registers::assign(program, append)?;
         let mut encoder = Self {
             code: Code::new(registers.clone()),
             appended: appended.clone(),

@@ -202,14 +202,48 @@ fn headers(packet: &Captured<'_>, ends: Ends) -> Result<Vec<u8>, String> {
         true => ((sender, port), (receiver, RECEIVER_PORT)),
         false => ((receiver, RECEIVER_PORT), (sender, port)),
     };
-    let wire = |offset: u64| (offset & u64::from(u32::MAX)) as u32;
+    let mut tcp = tcp_header(packet, ends, (from.1, to.1))?;
+    let payload = vec![0; segment.len as usize];
+    let length = tcp.header_len() + payload.len();
+    let length = u16::try_from(length).map_err(|_| "a packet too long for IPv4".to_owned())?;
+    let mut ip = Ipv4Header::new(length, 64, IpNumber::TCP, from.0, to.0)
+        .map_err(|error| error.to_string())?;
+    ip.dont_fragment = true;
+    ip.ecn = match packet.ecn {
+        Ecn::NotEct => etherparse::IpEcn::ZERO,
+        Ecn::Ect0 => etherparse::IpEcn::TWO,
+        Ecn::Ect1 => etherparse::IpEcn::ONE,
+        Ecn::Ce => etherparse::IpEcn::THREE,
+    };
+    tcp.checksum = tcp
+        .calc_checksum_ipv4(&ip, &payload)
+        .map_err(|error| error.to_string())?;
+    let mut bytes = Vec::with_capacity(ip.header_len() + usize::from(length));
+    ip.write(&mut bytes).map_err(|error| error.to_string())?;
+    tcp.write(&mut bytes).map_err(|error| error.to_string())?;
+    bytes.extend(payload);
+    Ok(bytes)
+}
+
+/// A stream's offset as a sequence number.
+const fn wire(offset: u64) -> u32 {
+    (offset & u32::MAX as u64) as u32
+}
+
+/// A segment's header without its checksum.
+fn tcp_header(
+    packet: &Captured<'_>,
+    ends: Ends,
+    (from, to): (u16, u16),
+) -> Result<TcpHeader, String> {
+    let segment = packet.segment;
     let opens = segment.syn;
     let seq = match (packet.to_receiver, opens) {
         (_, true) => 0,
         (true, false) => wire(segment.seq.wrapping_add(1)),
         (false, false) => 1,
     };
-    let mut tcp = TcpHeader::new(from.1, to.1, seq, u16::MAX);
+    let mut tcp = TcpHeader::new(from, to, seq, u16::MAX);
     tcp.syn = opens;
     tcp.fin = segment.fin;
     tcp.ece = segment.ece;
@@ -262,26 +296,7 @@ fn headers(packet: &Captured<'_>, ends: Ends) -> Result<Vec<u8>, String> {
     }
     tcp.set_options(&options)
         .map_err(|error| error.to_string())?;
-    let payload = vec![0; segment.len as usize];
-    let length = tcp.header_len() + payload.len();
-    let length = u16::try_from(length).map_err(|_| "a packet too long for IPv4".to_owned())?;
-    let mut ip = Ipv4Header::new(length, 64, IpNumber::TCP, from.0, to.0)
-        .map_err(|error| error.to_string())?;
-    ip.dont_fragment = true;
-    ip.ecn = match packet.ecn {
-        Ecn::NotEct => etherparse::IpEcn::ZERO,
-        Ecn::Ect0 => etherparse::IpEcn::TWO,
-        Ecn::Ect1 => etherparse::IpEcn::ONE,
-        Ecn::Ce => etherparse::IpEcn::THREE,
-    };
-    tcp.checksum = tcp
-        .calc_checksum_ipv4(&ip, &payload)
-        .map_err(|error| error.to_string())?;
-    let mut bytes = Vec::with_capacity(ip.header_len() + usize::from(length));
-    ip.write(&mut bytes).map_err(|error| error.to_string())?;
-    tcp.write(&mut bytes).map_err(|error| error.to_string())?;
-    bytes.extend(payload);
-    Ok(bytes)
+    Ok(tcp)
 }
 
 /// The flags by which SYNs agree on ECN: RFC 3168 §6.1.1, which RFC 8257 takes as it is, and

@@ -26,16 +26,9 @@ pub(super) fn run(job: &Job<'_>) -> Result<Vec<PointResult>, Failure> {
             check_real(&job.point(index), stand_in)?;
         }
     }
-    let mut hosting = if texts.is_empty() || done == results.len() {
-        None
-    } else {
-        probe::probe().require()?;
-        let algorithms = algorithms(&texts, job.scenario_folder)?;
-        let options = Options {
-            unique_names: true,
-            ..Options::default()
-        };
-        Some(HostedAlgorithms::start(&algorithms, options)?)
+    let mut hosting = match texts.is_empty() || done == results.len() {
+        true => None,
+        false => Some(host(&texts, job)?),
     };
     let names = hosting
         .as_ref()
@@ -105,6 +98,17 @@ pub(super) fn run(job: &Job<'_>) -> Result<Vec<PointResult>, Failure> {
         Some(failure) => Err(failure),
         None => Ok(results.into_iter().flatten().collect()),
     }
+}
+
+/// Attaches the algorithms to the kernel.
+fn host(texts: &[String], job: &Job<'_>) -> Result<HostedAlgorithms, Failure> {
+    probe::probe().require()?;
+    let algorithms = algorithms(texts, job.scenario_folder)?;
+    let options = Options {
+        unique_names: true,
+        ..Options::default()
+    };
+    Ok(HostedAlgorithms::start(&algorithms, options)?)
 }
 
 /// Says why flows ran without their algorithm, as far as the plane said so.
