@@ -11,7 +11,7 @@ use crate::signal::Signal;
 use crate::syntax::{Atom, AtomKind, List, Node};
 use crate::words::Word;
 
-/// What the value of a form is assigned to, when that is the form directly around it.
+/// The place that the form directly around a value assigns it to.
 #[derive(Debug, Clone, Copy)]
 struct Target {
     place: Place,
@@ -340,8 +340,8 @@ impl Checker<'_, '_> {
         None
     }
 
-    /// The value of a form that is wrong in shape. Its arguments are still checked, but for
-    /// operators among them, which are the same mistake.
+    /// The value of a malformed form. Its arguments are still checked, except operators among them,
+    /// which belong to the same mistake.
     pub(super) fn failed(&mut self, list: &List<'_>, kind: Kind) -> Value {
         for argument in list.arguments().iter().filter(|a| operator(a).is_none()) {
             self.value(argument, &mut Vec::new());

@@ -1,4 +1,4 @@
-//! Warnings: programs that are right in form and probably wrong in meaning.
+//! Warnings: valid programs that probably do not do what their author meant.
 
 use super::{Checker, LocatedEvent};
 use crate::diagnostic::{Diagnostic, Span};
@@ -80,7 +80,7 @@ fn may_fall_through(body: &[Stmt]) -> bool {
     })
 }
 
-/// What a condition of constants comes to.
+/// Value of a condition made of constants.
 fn truth(condition: &Expr) -> Option<bool> {
     match condition {
         Expr::Const(b, Type::Bool) => Some(*b != 0),

@@ -19,8 +19,8 @@ use crate::walk;
 use crate::words::Word;
 use ratio::Ratio;
 
-/// Checks the forms of one source text; the program, and where each of its events stands. The program
-/// means something only if `errors` stays empty.
+/// Checks the forms of one source text. Returns the program and the place of each of its events; the
+/// program is valid only if `errors` stays empty.
 pub(crate) fn check(
     source: &str,
     forms: &[Node<'_>],
@@ -60,12 +60,12 @@ impl From<Type> for Kind {
     }
 }
 
-/// A checked expression. When its kind is neither `Num` nor `Bool`, `expr` means nothing.
+/// A checked expression. `expr` is valid only where the kind is `Num` or `Bool`.
 #[derive(Debug)]
 struct Value {
     expr: Expr,
     kind: Kind,
-    /// Levels of `expr`.
+    /// Depth of `expr`, in levels.
     depth: usize,
     span: Span,
 }
@@ -99,14 +99,14 @@ impl Value {
 struct Declared {
     variable: Variable,
     kind: Kind,
-    /// Where its name stands.
+    /// Place of its name in the source.
     span: Span,
     id: VarId,
     read: bool,
     assigned: bool,
 }
 
-/// A top-level `when` and where it stands.
+/// A top-level `when` and its place in the source.
 #[derive(Debug)]
 struct LocatedEvent {
     event: Event,
@@ -231,7 +231,7 @@ impl Checker<'_, '_> {
         }
     }
 
-    /// A new variable that only the compiler knows, for the state of an `ewma`.
+    /// Adds a hidden variable, for the state of an `ewma`.
     fn new_hidden(&mut self, span: Span) -> VarId {
         let at = self.declared.len() + self.hidden.len();
         if at == MAX_VARIABLES {

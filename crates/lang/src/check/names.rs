@@ -1,4 +1,4 @@
-//! What a name stands for.
+//! Resolution of names.
 
 use super::{Checker, Kind};
 use crate::diagnostic::{Diagnostic, Span};

@@ -21,7 +21,7 @@ pub(super) struct Ratio {
     pub(super) den: u32,
 }
 
-/// The reduced fraction does not fit [`MAX_RATIO`](crate::bounds::MAX_RATIO), nor the whole number 64 bits.
+/// The reduced fraction exceeds [`MAX_RATIO`](crate::bounds::MAX_RATIO), or the whole number 64 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct OutOfBounds;
 
@@ -123,7 +123,7 @@ fn gcd(mut a: u128, mut b: u128) -> u128 {
     a.max(1)
 }
 
-/// What a comparison of a whole number with a fraction comes to.
+/// Result of a comparison of a whole number with a fraction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DecimalComparison {
     /// A whole number is never equal to a fraction.

@@ -1,4 +1,4 @@
-//! What a controller is told at an event, and what it answers.
+//! An invocation of the controller, and its answer.
 
 use fairwater_lang::{Signal, Signals};
 
@@ -37,13 +37,13 @@ pub struct Invocation {
     /// The signals of programs by [`Signal`]'s index, with the meaning that the Linux datapath
     /// gives them.
     pub signals: Signals,
-    /// When, ns.
+    /// Time of the event, ns.
     pub now_ns: u64,
-    /// Why.
+    /// Cause of the invocation.
     pub cause: Cause,
     /// The state after the event.
     pub state: State,
-    /// cwnd that holds, bytes. It may differ from the controller's last answer: after an undo
+    /// cwnd in force, bytes. It may differ from the controller's last answer: after an undo
     /// (`undone`) or an idle restart (`idle_restart`).
     pub cwnd: u64,
     /// Bytes of data a segment, at most.
@@ -52,9 +52,9 @@ pub struct Invocation {
     pub reductions: u64,
     /// cwnd, bytes, when the last of them was asked for.
     pub reduced_from: u64,
-    /// The last reduction was a mistake: cwnd is again what it was before it, at least.
+    /// The last reduction proved spurious: cwnd is at least what it was before.
     pub undone: bool,
-    /// cwnd, bytes, before a pause made it smaller; given once.
+    /// cwnd before an idle restart reduced it, bytes; told once.
     pub idle_restart: Option<u64>,
     /// Segments newly delivered, in order or not, each counted once.
     pub delivered_packets: u64,
@@ -68,11 +68,11 @@ pub struct Invocation {
     pub sent_packets: u64,
     /// cwnd held the sender back in this round trip.
     pub cwnd_limited: bool,
-    /// The most segments that were out in this round trip.
+    /// Most segments outstanding in this round trip.
     pub max_packets_out: u64,
     /// The RTT sample of this ACK, ns.
     pub rtt_ns: Option<u64>,
-    /// Segments are spaced rather than sent as cwnd lets them.
+    /// Whether segments are paced.
     pub paced: bool,
     /// Acknowledged in order up to this offset.
     pub acked: u64,
@@ -81,7 +81,7 @@ pub struct Invocation {
 }
 
 impl Invocation {
-    /// Whether a program of the plane is run on it (see [`Cause::LossTimer`]).
+    /// Whether the plane's program runs at this invocation (see [`Cause::LossTimer`]).
     #[must_use]
     pub const fn runs_program(&self) -> bool {
         !matches!(self.cause, Cause::LossTimer)

@@ -20,7 +20,7 @@ impl Pacer {
         }
     }
 
-    /// The rate that holds, bytes/s; 0 is none. A rate that the controller set goes first; then,
+    /// The pacing rate in force, bytes/s; 0 is none. It is the controller's rate, or without that,
     /// if so configured, twice the window per SRTT in slow start and 1.2 times after it (Linux's
     /// `tcp_update_pacing_rate`).
     pub(super) fn rate(&self, set: u64, window: u64, slow_start: bool, srtt_ns: u64) -> u64 {
@@ -36,9 +36,10 @@ impl Pacer {
         self.free_at
     }
 
-    /// A segment of so many payload bytes leaves. Rates are of payload, as delivery rates are, and
-    /// as Linux paces: `tcp_update_skb_after_send` sees the segment without its headers. A pause
-    /// earns up to half of a segment's time back, as in Linux, which makes up for late timers.
+    /// Accounts for a segment that leaves, with `payload` bytes. Rates are of payload, as delivery
+    /// rates are, and as Linux paces: `tcp_update_skb_after_send` sees the segment without its
+    /// headers. A pause earns up to half of a segment's time back, as in Linux, which makes up for
+    /// late timers.
     pub(super) fn on_send(&mut self, now: u64, payload: u64, rate: u64, sent: u64) {
         if rate == 0 || sent <= UNPACED {
             self.free_at = self.free_at.max(now);

@@ -2,20 +2,20 @@
 
 use super::scoreboard::{Scoreboard, Sent};
 
-/// RFC 8985 §6.2: so many segments out of order are a loss while no reordering was seen.
+/// Segments out of order that show a loss while no reordering was seen (RFC 8985 §6.2).
 const DUP_THRESH: u64 = 3;
-/// RFC 8985 §6.2, step 4: a larger reordering window lasts so many recoveries.
+/// Recoveries that a larger reordering window lasts (RFC 8985 §6.2, step 4).
 const PERSIST: u8 = 16;
 
 /// The most recently sent segment that was delivered, and what is known of reordering.
 #[derive(Debug, Clone)]
 pub(super) struct Rack {
-    /// Its transmission's number; 0 before the first.
+    /// Number of that segment's transmission; 0 before the first.
     order: u64,
     /// RACK.rtt, ns.
     rtt: u64,
     reordering_seen: bool,
-    /// The window is so many quarters of the least RTT.
+    /// The reordering window, in quarters of the least RTT.
     steps: u64,
     persist: u8,
     /// A D-SACK widens the window once a round trip: not before this offset is acknowledged.
@@ -83,8 +83,8 @@ impl Rack {
     }
 
     /// Step 5: marks what was sent before the most recently delivered segment, and longer ago
-    /// than a round trip and the window. When the next of these is due, if none is acknowledged
-    /// before that, ns.
+    /// than a round trip and the window. Returns when the next segment is due to be declared lost,
+    /// ns.
     pub(super) fn detect(
         &self,
         now: u64,

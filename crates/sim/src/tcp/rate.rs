@@ -16,11 +16,11 @@ pub(super) struct Estimator {
     delivered: u64,
     delivered_at: u64,
     first_sent_at: u64,
-    /// The sample is limited by the application until so many are delivered; 0 is not at all.
+    /// Samples are application-limited until this many segments are delivered; 0 for not limited.
     app_limited_until: u64,
 }
 
-/// A sample: how many segments were delivered, over which times.
+/// A sample: segments delivered, and the intervals they took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sample {
     pub(super) delivered: u64,
@@ -72,8 +72,8 @@ impl Estimator {
         }
     }
 
-    /// So many segments were delivered without a segment of the scoreboard to show for it: a
-    /// D-SACK, or a duplicate ACK without SACK.
+    /// Counts deliveries that no segment of the scoreboard stands for: those of a D-SACK, or of a
+    /// duplicate ACK without SACK.
     pub(super) fn count(&mut self, segments: u64) {
         self.delivered += segments;
     }

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use super::Block;
 
-/// How many blocks fit in an ACK beside a timestamp (RFC 2018 §3, RFC 7323 §3).
+/// SACK blocks that fit in an ACK beside a timestamp (RFC 2018 §3, RFC 7323 §3).
 const MAX_BLOCKS: usize = 3;
 
 /// The stream as far as it has arrived: a prefix, and blocks beyond the first gap.
@@ -13,13 +13,13 @@ pub(super) struct Reassembly {
     next: u64,
     /// In order of the stream, apart from each other and from the prefix.
     blocks: Vec<Block>,
-    /// Of those, the ones last reported or extended, the latest first (RFC 2018 §4).
+    /// The blocks reported or extended last, the latest first (RFC 2018 §4).
     recent: SmallVec<[Block; MAX_BLOCKS]>,
     /// What arrived again, to be reported once (RFC 2883 §4).
     duplicate: Option<Block>,
 }
 
-/// What a segment did.
+/// Where a segment's data fits into the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arrival {
     /// It continues the prefix, and nothing waits beyond a gap.
@@ -38,7 +38,7 @@ impl Reassembly {
         self.next
     }
 
-    /// Takes the bytes of a block, which is not empty.
+    /// Adds a block of bytes, which is not empty.
     pub(super) fn insert(&mut self, block: Block) -> Arrival {
         if block.start == self.next && self.blocks.is_empty() {
             self.next = block.end;

@@ -7,8 +7,8 @@ use super::reassembly::{Arrival, Reassembly};
 use super::{Block, Segment};
 use crate::{Ecn, TcpConfig};
 
-/// Linux acknowledges so many segments at once when a connection begins or goes on after a pause,
-/// for the sender is then in slow start.
+/// Segments that are acknowledged without delay when a connection begins or goes on after a pause,
+/// because the sender is then in slow start (Linux's quick ACKs).
 const QUICK_ACKS: u32 = 16;
 
 /// One connection's receiver. It answers data with ACKs and sends nothing else.
@@ -20,7 +20,7 @@ pub struct Receiver {
     mss: u64,
     sack: bool,
     receive_window: u64,
-    /// The application does not read.
+    /// Whether the application has stopped reading.
     paused: bool,
     /// Offset up to which the application has read.
     read: u64,
@@ -37,7 +37,7 @@ pub struct Receiver {
     acknowledged: u64,
     delayed_ack: Duration,
     quick: u32,
-    /// A pause longer than this lets the sender slow-start again.
+    /// Pause after which the sender slow-starts again.
     pause: Duration,
     last_arrival: Time,
     handshake_due: bool,

@@ -2,9 +2,9 @@
 
 use crate::TcpConfig;
 
-/// RFC 6298 §2.1: before the first sample, ns.
+/// Retransmission timeout before the first sample (RFC 6298 §2.1), ns.
 const INITIAL_RTO: u64 = 1_000_000_000;
-/// RFC 6298 §2.5 allows a bound of at least 60 s; Linux's, ns.
+/// Linux's greatest retransmission timeout, ns (RFC 6298 §2.5 asks for at least 60 s).
 const MAX_RTO: u64 = 120_000_000_000;
 
 /// The smoothed RTT and its variation.
@@ -43,17 +43,17 @@ impl Rtt {
         self.srtt8 >> 3
     }
 
-    /// The least of the connection, ns; `u64::MAX` before the first sample.
+    /// Least RTT of the connection, ns; `u64::MAX` before the first sample.
     pub(super) fn min(&self) -> u64 {
         self.min
     }
 
-    /// A time that a segment took to be acknowledged, ns, which may be the least.
+    /// Lowers the least RTT to the time that a segment took to be acknowledged, ns.
     pub(super) fn observe(&mut self, rtt: u64) {
         self.min = self.min.min(rtt.max(1));
     }
 
-    /// A sample, ns, when everything before `acked` is acknowledged and `next` is sent next.
+    /// Takes an RTT sample, ns: everything before `acked` is acknowledged, and `next` is sent next.
     ///
     /// RFC 6298 §2.2 and §2.3 with two differences that Linux makes for samples at every ACK:
     /// RTTVAR takes the peak of a round trip at once and decays by a quarter each round trip, and

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::Block;
 use super::rate::Stamp;
 
-/// A queue that has emptied keeps room for so many segments.
+/// Capacity that the queue of segments keeps when it is empty.
 const KEPT: usize = 64;
 
 /// One segment.
@@ -29,9 +29,9 @@ pub(super) struct Sent {
     pub(super) ever_resent: bool,
     /// When it was last sent, ns.
     pub(super) at: u64,
-    /// Its latest transmission's number: a total order, where times may be equal.
+    /// Number of its latest transmission: orders transmissions whose times are equal.
     pub(super) order: u64,
-    /// The flow when it was last sent.
+    /// Delivery state of the connection when the segment was last sent.
     pub(super) stamp: Stamp,
 }
 
@@ -50,23 +50,23 @@ impl Sent {
 pub(super) struct Scoreboard {
     /// In order of the stream, without gaps.
     segments: VecDeque<Sent>,
-    /// The number of the first in `segments`, counted from the beginning of the connection.
+    /// Number of the first of `segments`, counted from the beginning of the connection.
     first: u64,
-    /// Transmissions in order of time: a segment's number, and the transmission's. One that has
-    /// been overtaken by the segment's outcome is dropped when it comes to the front.
+    /// Transmissions in order of time: the segment's number and the transmission's. An entry whose
+    /// segment was acknowledged or declared lost meanwhile is dropped when it comes to the front.
     transmissions: VecDeque<(u64, u64)>,
     order: u64,
     sacked: u64,
     lost: u64,
     resent: u64,
-    /// Lost and to be sent again; none lies before the segment of number `first_waiting`.
+    /// Count of lost segments that wait to be sent again; none lies before `first_waiting`.
     waiting: u64,
     first_waiting: u64,
     /// The highest offset that was acknowledged selectively, or in order.
     forward: u64,
-    /// Segments declared lost since the beginning, each time counted.
+    /// Segments declared lost since the beginning; a segment lost twice counts twice.
     losses: u64,
-    /// The blocks of the last ACK, which need not be walked again, in order of the stream.
+    /// SACK blocks of the last ACK, in order of the stream: their segments need no second walk.
     known: SmallVec<[Block; 4]>,
 }
 
@@ -81,7 +81,8 @@ impl Scoreboard {
         (self.out() + self.resent).saturating_sub(self.sacked + self.lost)
     }
 
-    /// The same, counted afresh; without SACK, duplicates are taken on trust.
+    /// The same, counted afresh from each segment's outcome; without SACK, duplicate ACKs are
+    /// believed.
     pub(super) fn recount(&self, sack: bool) -> u64 {
         let in_flight = |s: &&Sent| !s.sacked && !s.waits();
         let twice = |s: &&Sent| s.resent && !s.lost;
@@ -124,12 +125,12 @@ impl Scoreboard {
         self.segments.get_mut(usize::try_from(index).ok()?)
     }
 
-    /// The number of the first segment that is out, if any is.
+    /// Number of the first outstanding segment, if there is one.
     pub(super) fn front(&self) -> Option<u64> {
         (!self.segments.is_empty()).then_some(self.first)
     }
 
-    /// The number of the last.
+    /// Number of the last outstanding segment.
     pub(super) fn back(&self) -> Option<u64> {
         (!self.segments.is_empty()).then_some(self.first + self.out() - 1)
     }
@@ -185,7 +186,7 @@ impl Scoreboard {
         Some(number)
     }
 
-    /// The latest transmission of a segment is lost. Whether that is news.
+    /// Declares the latest transmission of a segment lost. Returns whether it was not lost before.
     pub(super) fn mark_lost(&mut self, number: u64) -> bool {
         let Some(sent) = self.get_mut(number) else {
             return false;
@@ -204,7 +205,7 @@ impl Scoreboard {
         true
     }
 
-    /// Nothing is lost after all (a reduction was spurious).
+    /// Takes back all declared losses (a reduction was spurious).
     pub(super) fn unmark_lost(&mut self) {
         for sent in &mut self.segments {
             sent.lost = false;
@@ -228,12 +229,12 @@ impl Scoreboard {
         }
     }
 
-    /// Without SACK: duplicate ACKs say no more.
+    /// Without SACK: forgets the duplicate ACKs.
     pub(super) fn forget_duplicates(&mut self) {
         self.sacked = 0;
     }
 
-    /// Everything before `ack` has arrived. `delivered` sees each segment that leaves.
+    /// Removes everything before `ack`, which has arrived. Calls `delivered` for each segment.
     #[inline]
     pub(super) fn acknowledge(&mut self, ack: u64, mut delivered: impl FnMut(&Sent)) {
         while let Some(sent) = self.segments.front() {
@@ -260,8 +261,8 @@ impl Scoreboard {
         self.forget_overtaken();
     }
 
-    /// These blocks have arrived. `delivered` sees each segment of which that is news, before it
-    /// is marked.
+    /// Marks the segments of these blocks as arrived. Calls `delivered` for each segment that was not
+    /// marked, before it is.
     pub(super) fn acknowledge_selectively(
         &mut self,
         blocks: &[Block],
@@ -309,7 +310,7 @@ impl Scoreboard {
         }
     }
 
-    /// The earliest transmission that is still in flight: the segment's number and itself.
+    /// The earliest transmission that is still in flight: the segment's number and the segment.
     pub(super) fn earliest(&mut self) -> Option<(u64, &Sent)> {
         self.forget_overtaken();
         let &(number, _) = self.transmissions.front()?;

@@ -1,4 +1,4 @@
-//! What an acknowledgement brings.
+//! Processing of acknowledgements.
 
 use fairwater_lang::Signal;
 use fairwater_net::Time;
@@ -18,9 +18,9 @@ pub(super) struct Ack {
     pub(super) advanced: bool,
     /// Something was acknowledged selectively for the first time.
     pub(super) sacked: bool,
-    /// It said nothing new of the window either (RFC 5681 §2).
+    /// A duplicate ACK in the sense of RFC 5681 §2: it changes the advertised window neither.
     pub(super) duplicate: bool,
-    /// It echoes a mark.
+    /// The ACK echoes an ECN mark.
     pub(super) echo: bool,
     /// The echoed clock, ns.
     pub(super) timestamp: u64,
@@ -31,17 +31,18 @@ pub(super) struct Ack {
 struct Delivery {
     acked: u64,
     sacked: u64,
-    /// Something sent again was acknowledged in order: by Karn's rule its time tells nothing.
+    /// A retransmitted segment was acknowledged in order: by Karn's rule it gives no RTT sample.
     again: bool,
     newest: Newest,
-    /// When the first and the last were sent that were acknowledged in order, and sent once, ns.
+    /// Times at which the first and the last segment acknowledged in order were sent, ns; only
+    /// segments that were sent once.
     in_order: Option<(u64, u64)>,
-    /// The same of those acknowledged selectively.
+    /// The same for segments acknowledged selectively.
     selectively: Option<(u64, u64)>,
     reordered: bool,
 }
 
-/// What a delivery is judged by.
+/// State before the ACK, which its deliveries are compared with.
 struct Context<'a> {
     rack: &'a mut Rack,
     now: u64,
@@ -84,7 +85,7 @@ impl Delivery {
 }
 
 impl Sender {
-    /// A segment of the receiver arrived.
+    /// Processes a segment from the receiver.
     pub fn on_segment(&mut self, now: Time, segment: &Segment) {
         let now = now.as_nanos();
         if segment.syn {
@@ -251,8 +252,8 @@ impl Sender {
         }
     }
 
-    /// The RTT that the ACK tells, ns. The smoothed one is of the first segment that it
-    /// acknowledges, delay of the ACK included; the controller's is of the last.
+    /// Takes the ACK's RTT samples and returns the controller's, ns: that of the last segment
+    /// acknowledged. The smoothed RTT takes that of the first, which includes the delay of the ACK.
     fn take_rtt(
         &mut self,
         now: u64,

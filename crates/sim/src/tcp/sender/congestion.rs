@@ -4,7 +4,7 @@
 use super::ack::Ack;
 use super::{Sender, State};
 
-/// RFC 5681 §3.2: so many duplicate ACKs are a loss, where there is no SACK.
+/// Duplicate ACKs that show a loss where there is no SACK (RFC 5681 §3.2).
 const DUP_ACKS: u64 = 3;
 
 /// A tail loss probe (RFC 8985 §7).
@@ -12,9 +12,9 @@ const DUP_ACKS: u64 = 3;
 pub(super) enum Probe {
     #[default]
     None,
-    /// To be sent, whatever cwnd is.
+    /// Due now, whatever cwnd is.
     Due,
-    /// Sent when `next` was the next offset; a segment sent `again`, or a new one.
+    /// Sent when `next` was the next offset: a retransmission (`again`) or new data.
     Sent { next: u64, again: bool },
 }
 
@@ -22,26 +22,26 @@ pub(super) enum Probe {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Episode {
     pub(super) state: State,
-    /// It is over when this offset is acknowledged: RecoveryPoint.
+    /// RecoveryPoint: the episode is over when this offset is acknowledged.
     pub(super) high: u64,
     pub(super) reductions: u64,
-    /// cwnd when the reduction was asked for.
+    /// cwnd when the reduction was requested, bytes.
     pub(super) reduced_from: u64,
-    /// What cwnd is again if the reduction was a mistake; 0 when it cannot have been.
+    /// cwnd to restore if the reduction proves spurious, bytes; 0 where it cannot be spurious.
     prior_cwnd: u64,
-    /// Slow start ends here, bytes, as far as the sender needs to know; 0 is not yet set.
+    /// Slow-start threshold as the sender knows it, bytes; 0 until it is set.
     threshold: u64,
     prior_threshold: u64,
-    /// The reduction may be taken back: SND.UNA when it was made, and how many retransmissions
-    /// must be shown to be in vain for it.
+    /// What an undo of the reduction needs: SND.UNA when it was made, and how many retransmissions
+    /// have yet to be reported as duplicates.
     undo: Option<Undo>,
     undone: bool,
-    /// When the first segment of the episode was sent again, ns; 0 is not yet.
+    /// Time of the episode's first retransmission, ns; 0 before it.
     first_resend_at: u64,
     pub(super) probe: Probe,
-    /// The receiver's window is to be probed.
+    /// A probe of the closed receive window is due.
     pub(super) window_probe: bool,
-    /// The first segment is to be sent again, whatever cwnd is.
+    /// A retransmission of the first segment is due, whatever cwnd is.
     pub(super) resend_front: bool,
 }
 
@@ -52,7 +52,7 @@ struct Undo {
 }
 
 impl Sender {
-    /// A segment was sent again.
+    /// Counts a retransmission.
     pub(super) fn note_resend(&mut self, now: u64) {
         if self.episode.first_resend_at == 0 {
             self.episode.first_resend_at = now.max(1);
@@ -81,7 +81,7 @@ impl Sender {
         self.tell_reduced = true;
     }
 
-    /// Fast recovery begins. Within a reduction for a mark there is no second one.
+    /// Begins fast recovery. During a reduction for an ECN mark, cwnd is not reduced a second time.
     pub(super) fn enter_recovery(&mut self) {
         if self.episode.state == State::Cwr {
             self.episode.high = self.next;
@@ -129,7 +129,7 @@ impl Sender {
         self.cwnd = (self.scoreboard.in_flight() + 1) * self.mss;
     }
 
-    /// All but what was sent less than a round trip ago.
+    /// Declares lost all but the segments sent less than a round trip ago.
     fn mark_all_lost(&mut self, now: u64) {
         let Some(front) = self.scoreboard.front() else {
             return;
@@ -176,7 +176,7 @@ impl Sender {
         }
     }
 
-    /// What an ACK means for the state, once the scoreboard has it.
+    /// Moves the congestion state by an ACK that the scoreboard has taken.
     pub(super) fn respond(&mut self, ack: &Ack) {
         if ack.echo {
             // A mark is congestion, whatever a retransmission was.
@@ -338,7 +338,7 @@ impl Sender {
         vain
     }
 
-    /// A duplicate was reported (RFC 2883): one retransmission less that was of use.
+    /// Counts a duplicate that the receiver reported (RFC 2883): a retransmission was not needed.
     pub(super) fn note_duplicate(&mut self, end: u64, segments: u64) {
         if let Some(undo) = &mut self.episode.undo
             && end > undo.marker
@@ -347,7 +347,7 @@ impl Sender {
         }
     }
 
-    /// The reduction was a mistake.
+    /// Takes back a reduction that proved spurious.
     fn take_back(&mut self, all_in_flight: bool) {
         if all_in_flight {
             self.scoreboard.unmark_lost();
@@ -367,7 +367,8 @@ impl Sender {
         self.counters.undos += 1;
     }
 
-    /// RFC 8985 §7.4: what an ACK says of a probe. One that repaired a loss is congestion.
+    /// Ends the tail loss probe's episode (RFC 8985 §7.4). A probe that repaired a loss shows
+    /// congestion.
     pub(super) fn respond_to_probe(&mut self, ack: &Ack, duplicate: bool) {
         let Probe::Sent { next, again } = self.episode.probe else {
             return;

@@ -20,7 +20,7 @@ use crate::TcpConfig;
 use congestion::Episode;
 use timers::Timers;
 
-/// What a sender has counted since it began.
+/// A sender's counters since the connection began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
     /// Data segments, those sent again included.
@@ -71,7 +71,7 @@ pub struct Sender {
 
     cwnd: u64,
     pacing_rate: u64,
-    /// cwnd as it was before a pause made it smaller, until the controller is told.
+    /// cwnd before an idle restart reduced it, bytes, until the controller is told.
     before_idle: Option<u64>,
     usage: Usage,
     last_sent: u64,
@@ -87,7 +87,7 @@ pub struct Sender {
     counters: Counters,
 }
 
-/// The opening of the connection.
+/// State of the handshake.
 #[derive(Debug, Clone, Copy, Default)]
 struct Handshake {
     due: bool,
@@ -103,7 +103,7 @@ struct Usage {
     round_end: u64,
 }
 
-/// The counts at the last invocation: signals are what was added since.
+/// Counters at the last invocation: signals are the differences since then.
 #[derive(Debug, Clone, Copy, Default)]
 struct ReportedCounts {
     acked: u64,
@@ -114,7 +114,7 @@ struct ReportedCounts {
     undos: u64,
 }
 
-/// What the next invocation is made from.
+/// Material of the next invocation.
 #[derive(Debug, Clone, Copy)]
 struct Event {
     cause: Cause,
@@ -391,7 +391,7 @@ impl Sender {
         self.rate.is_app_limited()
     }
 
-    /// What was counted.
+    /// The sender's counters.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters

@@ -7,7 +7,7 @@ use super::congestion::Probe;
 use super::{Sender, State};
 use crate::tcp::Cause;
 
-/// RFC 6298 §5.5: how often the timeout is doubled at most; the greatest timeout bounds it before.
+/// Most doublings of the timeout (RFC 6298 §5.5); the greatest timeout is reached before.
 const MAX_BACKOFF: u32 = 16;
 
 /// Deadlines, ns.
@@ -17,7 +17,7 @@ pub(super) struct Timers {
     retransmit: Option<u64>,
     probe: Option<u64>,
     pub(super) reorder: Option<u64>,
-    /// The pacer lets the next segment go.
+    /// When the pacer releases the next segment.
     pub(super) pace: Option<u64>,
     pub(super) backoff: u32,
 }

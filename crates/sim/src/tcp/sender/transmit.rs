@@ -7,7 +7,7 @@ use super::congestion::Probe;
 use crate::Ecn;
 use crate::tcp::Segment;
 
-/// What keeps more from being sent now.
+/// Why no more is sent now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Held {
     Cwnd,
@@ -104,7 +104,7 @@ impl Sender {
         }
     }
 
-    /// What of the application's data may be sent, as far as the data and the receiver go.
+    /// The next segment of new data that the application and the receive window allow.
     fn next_new(&self) -> Result<New, Held> {
         let unsent = self.written.saturating_sub(self.next);
         let fin_due = self.closed && !self.fin_sent;
@@ -216,7 +216,7 @@ impl Sender {
         self.resend(last, now)
     }
 
-    /// Nothing more can be sent now.
+    /// Notes that nothing more can be sent now, and why.
     fn hold(&mut self, held: Held, now: u64) -> Option<Segment> {
         match held {
             Held::Pacing => self.timers.pace = Some(self.pacer.free_at()),
