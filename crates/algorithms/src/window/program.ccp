@@ -84,13 +84,10 @@
     (window_packets 0)             # packets delivered in this window
     (window_marked 0))             # and those of them with a mark
   # A round trip lasts until something is acknowledged that was sent after it began. The first
-  # begins with the first ACK. HyStart counts packets: kernels know what is in flight in whole
+  # begins with the first ACK. It is counted in packets: kernels know what is in flight in whole
   # segments only, so in bytes each short segment would make the round trip longer.
-  (when (|| hystart_classic hystart_plus_plus)
-    (round_packets 0))             # packets of this round trip still to be acknowledged
-  (when vegas
-    (round_left 0))                # bytes of this round trip still to be acknowledged
   (when (|| hystart_classic hystart_plus_plus vegas)
+    (round_packets 0)              # packets of this round trip still to be acknowledged
     (round_min_us +infinity)       # minimum RTT sample of this round trip
     (samples 0))                   # RTT samples of this round trip
   (when vegas
@@ -310,7 +307,7 @@
 (when (&& vegas (> Ack.bytes_acked 0))
   # What was out before a loss says nothing; slow start after a timeout is Reno's.
   (when (> Report.mode 0)
-    (:= round_left 0)
+    (:= round_packets 0)
     (:= samples 0)
     (:= hold true))
   (when (== Report.mode 0)
@@ -322,13 +319,13 @@
   # ends, the queue that it built is given back (there, too).
   (when (&& (&& (! hold) (< Cwnd Report.ssthresh))
             (&& limited (|| (== samples 8)
-                            (&& (< round_left Ack.bytes_acked)
+                            (&& (< round_packets Ack.packets_acked)
                                 (&& (>= samples 3) (< samples 8))))))
     (:= Report.queued (/ (* held (- round_min_us Report.min_rtt_us)) round_min_us))
     (when (> Report.queued (* vegas_gamma mss))
       (:= Cwnd (max (* 2 mss) (+ (- held Report.queued) mss)))
       (:= Report.ssthresh Cwnd)))
-  (when (< round_left Ack.bytes_acked)
+  (when (< round_packets Ack.packets_acked)
     (when (&& (>= Cwnd Report.ssthresh) (&& limited (> samples 0)))
       (:= Report.queued (/ (* Cwnd (- round_min_us Report.min_rtt_us)) round_min_us))
       (when (|| (< samples 3) (< Report.queued (* vegas_alpha mss)))
@@ -336,12 +333,12 @@
       (when (&& (>= samples 3) (> Report.queued (* vegas_beta mss)))
         (:= Cwnd (max (* 2 mss) (- Cwnd mss)))
         (:= Report.ssthresh (min Report.ssthresh Cwnd))))
-    (:= round_left (+ Flow.bytes_in_flight Ack.bytes_acked))
+    (:= round_packets (+ Flow.packets_in_flight Ack.packets_acked))
     (:= round_min_us +infinity)
     (:= samples 0)
     (:= hold (! hold))
     (:= held Cwnd))
-  (:= round_left (- round_left Ack.bytes_acked)))
+  (:= round_packets (- round_packets Ack.packets_acked)))
 
 # Slow start by rate (the excerpt of CCP 4.4): cwnd stays out of the way, at one and a half round
 # trips of the rate, which stays below what a datapath believes. From the first sign of congestion

@@ -1,5 +1,5 @@
 //! Round trips as programs count them, whatever the application writes first: HyStart is held to a
-//! kernel's, which counts by sequence numbers.
+//! kernel's, which counts by sequence numbers, and Vegas to itself without short messages.
 
 use crate::support::driver::Driver;
 use crate::support::kernel::{Cubic, Kernel};
@@ -98,6 +98,26 @@ fn hystart_leaves_where_a_kernel_does_whatever_is_written_first() {
             assert!(ours.lost <= kernel.lost + 8, "{context}");
             let ratio = ours.cwnd as f64 / kernel.cwnd as f64;
             assert!((0.95..1.05).contains(&ratio), "{context}");
+        }
+    }
+}
+
+/// Slow start ends where it does without short messages: these make no round trip longer. After
+/// messages at a low rate it doubles from another window.
+#[test]
+fn vegas_ends_slow_start_at_the_same_window_whatever_is_written_first() {
+    for path in PATHS {
+        let bulk = start(OPENINGS[0], path, &mut Driver::new("vegas"));
+        for opening in OPENINGS {
+            let found = start(opening, path, &mut Driver::new("vegas"));
+            let context = format!("{}, {path:?}: {found:?}, bulk {bulk:?}", opening.what);
+            assert!(found.lost <= bulk.lost + 8, "{context}");
+            let least = match opening.what.contains("low rate") {
+                true => 0.5,
+                false => 0.95,
+            };
+            let ratio = found.cwnd as f64 / bulk.cwnd as f64;
+            assert!((least..1.05).contains(&ratio), "{context}");
         }
     }
 }
