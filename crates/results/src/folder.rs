@@ -83,7 +83,6 @@ pub enum FolderError {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Origin {
     version: String,
-    #[serde(rename = "world")]
     backend: String,
     scenario: String,
     files: BTreeMap<String, String>,

@@ -19,7 +19,6 @@ pub struct PointResult {
     /// The seed.
     pub seed: u64,
     /// The back end that ran it: `sim` or `linux`.
-    #[serde(rename = "world")]
     pub backend: String,
     /// The time measured, seconds.
     pub measured_s: f64,

@@ -1,7 +1,7 @@
 //! Deficit round robin: Shreedhar & Varghese, "Efficient Fair Queuing Using Deficit Round-Robin",
 //! 1996.
 
-use super::discipline::{DefaultValue, Field, Parameter, QueueContext, QueueError, refuse_zeros};
+use super::discipline::{Field, Parameter, QueueContext, QueueError, refuse_zeros};
 use super::flows::{Flows, MAX_BUCKETS, Turns};
 use super::{Configuration, Held, Limit, Scheduler, Sink, draws};
 use crate::{Packet, Time};
@@ -34,18 +34,8 @@ impl Configuration for DrrConfig {
     const NAME: &'static str = "drr";
     const SUMMARY: &'static str = "Deficit round robin (Shreedhar & Varghese 1996)";
     const PARAMETERS: &'static [Parameter<Self>] = &[
-        Parameter {
-            name: "flows",
-            default: DefaultValue::Usual,
-            help: "queues that flows are hashed to, at most 65536",
-            field: |config| Field::Count(&mut config.flows, MAX_BUCKETS),
-        },
-        Parameter {
-            name: "quantum",
-            default: DefaultValue::Usual,
-            help: "bytes that a queue may send in its turn",
-            field: |config| Field::PacketBytes(&mut config.quantum_bytes),
-        },
+        Parameter::flows(|config| Field::Count(&mut config.flows, MAX_BUCKETS)),
+        Parameter::quantum(|config| Field::PacketBytes(&mut config.quantum_bytes)),
     ];
 
     fn usual(_context: &QueueContext) -> Self {

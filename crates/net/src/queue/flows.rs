@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 
+use super::discipline::{DefaultValue, Field, Parameter};
 use super::drop_tail::Fifo;
 use super::{DropReason, Held, Limit, Sink};
 use crate::{Packet, Time};
 
-/// So many queues, each for the flows whose hash leads there. `S` is what a discipline keeps of
-/// each.
+/// Queues, each for the flows whose hash leads there. `S` is a discipline's state of one queue.
 #[derive(Debug)]
 pub(super) struct Flows<P, S> {
     buckets: Vec<Bucket<P, S>>,
@@ -16,7 +16,7 @@ pub(super) struct Flows<P, S> {
     bytes: u64,
 }
 
-/// One of them.
+/// One queue.
 #[derive(Debug)]
 pub(super) struct Bucket<P, S> {
     pub(super) fifo: Fifo<P>,
@@ -25,6 +25,27 @@ pub(super) struct Bucket<P, S> {
 
 /// Most queues: as many as tc-fq_codel(8) allows.
 pub(super) const MAX_BUCKETS: u32 = 65_536;
+
+/// The parameters of every discipline that hashes flows to queues.
+impl<C> Parameter<C> {
+    pub(super) const fn flows(field: fn(&mut C) -> Field<'_>) -> Self {
+        Parameter {
+            name: "flows",
+            default: DefaultValue::Usual,
+            help: "queues that flows are hashed to, at most 65536",
+            field,
+        }
+    }
+
+    pub(super) const fn quantum(field: fn(&mut C) -> Field<'_>) -> Self {
+        Parameter {
+            name: "quantum",
+            default: DefaultValue::Usual,
+            help: "bytes that a queue may send in its turn",
+            field,
+        }
+    }
+}
 
 /// The index of a bucket.
 pub(super) type Index = u32;

@@ -17,7 +17,7 @@ pub struct PieConfig {
     pub target: Duration,
     /// T_UPDATE: the drop probability is worked out anew this often; at least 1 µs.
     pub update: Duration,
-    /// MAX_BURST: after quiet, nothing is dropped for so long.
+    /// MAX_BURST: time after a quiet period in which nothing is dropped.
     pub max_burst: Duration,
     /// By how much the distance from the target moves the probability, 1/s.
     pub alpha: f64,

@@ -45,18 +45,8 @@ impl Configuration for SfqConfig {
             help: "the hash of flows changes this often",
             field: |config| Field::OptionalPeriod(&mut config.perturb),
         },
-        Parameter {
-            name: "flows",
-            default: DefaultValue::Usual,
-            help: "queues that flows are hashed to, at most 65536",
-            field: |config| Field::Count(&mut config.flows, MAX_BUCKETS),
-        },
-        Parameter {
-            name: "quantum",
-            default: DefaultValue::Usual,
-            help: "bytes that a queue may send in its turn",
-            field: |config| Field::PacketBytes(&mut config.quantum_bytes),
-        },
+        Parameter::flows(|config| Field::Count(&mut config.flows, MAX_BUCKETS)),
+        Parameter::quantum(|config| Field::PacketBytes(&mut config.quantum_bytes)),
     ];
 
     fn usual(_context: &QueueContext) -> Self {
