@@ -99,7 +99,7 @@ fn bytes(rate: u64, time_us: u64) -> u64 {
     u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
-/// Bytes/s of so many bytes in a time, µs.
+/// Rate of a number of bytes in a time of µs, bytes/s.
 fn per_second(bytes: u64, time_us: u64) -> u64 {
     let rate = u128::from(bytes) * 1_000_000 / u128::from(time_us.max(1));
     u64::try_from(rate).unwrap_or(u64::MAX)

@@ -14,7 +14,7 @@ pub struct PlaneConfig {
     /// The plane is stopped in these times, rising: it takes up nothing and says nothing, and
     /// goes on afterwards. Flows go on under the datapaths' fallback.
     pub outages: Vec<(Time, Time)>,
-    /// A plane that said nothing for so long is taken to be gone; it speaks ten times as often.
+    /// Silence after which the plane counts as gone; it speaks ten times as often.
     pub silence: Duration,
 }
 

@@ -106,7 +106,7 @@ pub struct StepMetrics {
     pub cwnd: u64,
 }
 
-/// A flow without a report for so long is lost.
+/// Time without a report after which a flow counts as lost.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// One environment. The same seed and actions give the same episode.

@@ -52,7 +52,7 @@ pub enum FleetError {
 }
 
 impl Fleet {
-    /// So many environments; that of index `i` has the seed `seed + i`.
+    /// `count` environments; environment `i` has the seed `seed + i`.
     ///
     /// # Errors
     /// Wrong settings, or a number of environments out of range.

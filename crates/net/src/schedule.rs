@@ -166,7 +166,7 @@ impl RateSchedule {
     }
 }
 
-/// The work that so many bytes are.
+/// The work of sending `bytes`.
 pub(crate) fn work_of(bytes: u64) -> u128 {
     u128::from(bytes) * 8_000_000_000
 }

@@ -297,7 +297,7 @@ impl Server {
         matches!(self, Server::Aggregates { .. })
     }
 
-    /// Whether an aggregate that has so many frames and bytes takes another frame.
+    /// Whether an aggregate of this many frames and bytes takes another frame.
     pub(crate) fn aggregate_takes(&self, frames: usize, bytes: u64) -> bool {
         match self {
             Server::Aggregates { aggregation, .. } => {

@@ -18,7 +18,7 @@ pub(crate) struct Disturbance {
 }
 
 impl Disturbance {
-    /// This, but for what the other says.
+    /// These disturbances, with those of `over` where it has any.
     pub(crate) fn overlaid(self, over: Disturbance) -> Disturbance {
         Disturbance {
             loss: over.loss.or(self.loss),

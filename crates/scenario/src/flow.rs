@@ -30,7 +30,7 @@ pub(crate) struct Flows {
     pub(crate) sent: Vec<(TrafficSpec, Range<usize>)>,
 }
 
-/// Reads `[[flow]]` and `[tcp]` of a run that lasts so long, if that is known.
+/// Reads `[[flow]]` and `[tcp]`; `duration` is that of the run, if it is known.
 pub(crate) fn read(
     root: &mut Fields<'_>,
     network: &Network,

@@ -392,7 +392,7 @@ impl DirectionSpec {
         part
     }
 
-    /// This, but for what the other says.
+    /// This direction, with the values of `over` where it has any.
     fn overlaid(self, over: DirectionSpec) -> DirectionSpec {
         DirectionSpec {
             attempted: self.attempted || over.attempted,

@@ -9,7 +9,7 @@ use crate::fields::{Fields, InvalidValue, refuse};
 use crate::quantity;
 use crate::tree::{Node, Value};
 
-/// `base`, but for what the table says.
+/// Reads a table of TCP's settings; `base` has the defaults.
 pub(crate) fn read(node: &Node, base: &TcpConfig, sink: &Sink) -> TcpConfig {
     let mut tcp = base.clone();
     let Some(mut fields) = Fields::of("`tcp`", node, sink) else {

@@ -141,7 +141,7 @@ impl Flow {
         paths.get(chosen).copied()
     }
 
-    /// The least time for so many bytes to be in order at the receiver.
+    /// Lower bound of the time until this many bytes are in order at the receiver.
     pub(crate) fn ideal(
         &self,
         config: &Experiment,
@@ -195,7 +195,7 @@ impl Measured {
         self.closed.add(totals);
     }
 
-    /// All counts, with those of the open connections.
+    /// All counters, open connections included.
     fn totals(&self, open: &Totals) -> Totals {
         let mut totals = self.closed;
         totals.add(open);

@@ -140,7 +140,7 @@ impl Datapath {
     }
 }
 
-/// So many thousandths of a bandwidth, as a rate that a datapath believes, bytes/s.
+/// `gain` thousandths of a bandwidth, within the rates that datapaths accept, bytes/s.
 fn rate(gain: u64, bw: u64) -> u64 {
     const MOST: u64 = 1_000_000_000_000;
     (bw.saturating_mul(gain) / 1_000).clamp(1_448, MOST)

@@ -181,7 +181,7 @@ impl Flow for CopaFlow {
     }
 }
 
-/// So many packets in bytes, at least one.
+/// Converts packets to bytes, at least one byte.
 fn bytes(packets: f64, mss: f64) -> u64 {
     ((packets * mss) as u64).max(1)
 }

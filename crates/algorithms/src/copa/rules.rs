@@ -2,14 +2,14 @@
 
 use crate::windowed::{WindowedMax, WindowedMin};
 
-/// NSDI '18 §2.1: RTTmin is the least RTT of so long, µs.
+/// Window of RTTmin, µs (NSDI '18 §2.1).
 const BASE_WINDOW_US: u64 = 10_000_000;
-/// NSDI '18 §2.1: velocity doubles only after so many round trips in one direction.
+/// Round trips in one direction before velocity doubles (NSDI '18 §2.1).
 const STEADY_ROUNDS: u32 = 3;
-/// So far velocity doubles; the datapath never more than doubles cwnd in a round trip anyway.
-/// A step down is no more than half of what the flow has in the queue, whatever the velocity.
+/// Greatest velocity. The datapath at most doubles cwnd in a round trip anyway, and a step down is at
+/// most half of what the flow has in the queue.
 pub(super) const MAX_VELOCITY: u64 = 1 << 16;
-/// NSDI '18 §2.2: without an empty queue for so many round trips, others fill it.
+/// Round trips without an empty queue after which other flows are taken to fill it (NSDI '18 §2.2).
 const PATIENCE_ROUNDS: u64 = 5;
 /// The same for a flow that has not competed for [`RECENT_US`] and lost nothing for
 /// [`LOSS_ROUNDS`]: as long as a newcomer of its like may need to converge.
@@ -18,13 +18,13 @@ const RECENT_US: u64 = 10_000_000;
 const LOSS_ROUNDS: u64 = 10;
 /// Packets that one ACK lets out together.
 const TOGETHER: f64 = 2.0;
-/// NSDI '18 §2.2: RTTmax is the greatest RTT of so many round trips.
+/// Window of RTTmax, round trips (NSDI '18 §2.2).
 const GREATEST_ROUNDS: u64 = 4;
-/// Competitive mode is put to the test at least this often, µs.
+/// Longest time between two tests of whether competitive mode is still needed, µs.
 const TEST_EACH_US: u64 = 10_000_000;
-/// So many round trips does the flow stay out of the queue before RTTmin rises.
+/// Round trips spent draining the queue before RTTmin is raised.
 const DRAIN_ROUNDS: u64 = PATIENCE_ROUNDS + 2;
-/// RTTmin does not rise for so long after competitive mode began, µs.
+/// Time after the beginning of competitive mode in which RTTmin is not raised, µs.
 const MEMORY_US: u64 = 120_000_000;
 /// Two tests met the same RTT if their least RTTs differ by at most this part of the excess over
 /// RTTmin.
@@ -32,9 +32,9 @@ const SAME_PART: u64 = 50;
 /// A round trip that loses more than this part of cwnd, and more than one packet, shows a queue
 /// that overflows unseen: RTTmin was measured while the queue was full.
 const OVERFLOW_PART: u64 = 8;
-/// The bound of cwnd after such an overflow ends after so many round trips without another.
+/// Round trips without another such overflow after which the bound of cwnd ends.
 const OVERFLOW_ROUNDS: u32 = 16;
-/// 1/δ grows no further, packets: more than this in the queue is nobody's fair share.
+/// Greatest 1/δ, packets: no fair share of a queue is larger.
 const MAX_SHARE: f64 = 10_000.0;
 
 /// Which modes a flow may be in.

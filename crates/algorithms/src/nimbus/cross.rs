@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-/// Reports of so long are kept, µs: those of the longest stretch that rates are taken of, and of a
-/// round trip before it, when its packets were sent.
+/// Window of the reports kept, µs: the longest window of rates, and the round trip before it, in which
+/// its packets were sent.
 const SPAN_US: u64 = 5_000_000;
 
 /// What had been sent and what had left the pipe by some time.
@@ -109,7 +109,7 @@ impl History {
         })
     }
 
-    /// When so many bytes had been sent, µs.
+    /// Time by which this many bytes had been sent, µs.
     fn sent_at(&self, bytes: f64) -> Option<f64> {
         let after = self.points.partition_point(|p| p.sent < bytes);
         let (a, b) = (

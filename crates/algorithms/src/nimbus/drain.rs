@@ -4,8 +4,7 @@
 use super::Observed;
 use super::pulse::PERIOD_US;
 
-/// The queue is emptied when it has not been for so long, µs: half of how long RTTmin is
-/// remembered.
+/// Time without an empty queue after which the queue is drained, µs: half of RTTmin's window.
 const EACH_US: u64 = super::MEMORY_US / 2;
 /// Less than this is no progress, µs.
 const PROGRESS_US: u64 = 500;

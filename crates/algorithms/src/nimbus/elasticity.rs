@@ -9,7 +9,7 @@ use realfft::{RealFftPlanner, RealToComplex};
 
 use super::pulse::FREQUENCY_HZ;
 
-/// Cross traffic of so long is looked at, µs.
+/// Window of cross traffic that is examined, µs.
 pub(super) const WINDOW_US: u64 = 5_000_000;
 /// The spectrum is computed this often, µs.
 const EACH_US: u64 = 100_000;

@@ -172,7 +172,7 @@ const EMPTY_US: u64 = 5_000;
 /// and others' 40 ms).
 const FEW_SEGMENTS: u64 = 4;
 const DELAYED_ACK_US: u64 = 40_000;
-/// After a silence of so many ticks the belief is as wide as it gets.
+/// Ticks of silence after which the belief is as wide as it gets.
 const MOST_TICKS: u64 = 100;
 /// The least window, segments.
 const LEAST_SEGMENTS: u64 = 2;

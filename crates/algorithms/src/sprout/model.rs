@@ -13,7 +13,7 @@ pub(super) const TICK_S: f32 = 0.02;
 pub(super) const TICKS: usize = 8;
 /// Cumulative counts that are told apart: what the greatest rate delivers in all ticks, and more.
 const COUNTS: usize = 256;
-/// Of the Gaussian, what is farther than so many standard deviations is left out.
+/// Standard deviations beyond which the Gaussian is cut off.
 const REACH: f32 = 5.0;
 
 /// A distribution over the bins.

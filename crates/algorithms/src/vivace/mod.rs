@@ -197,8 +197,8 @@ struct VivaceFlow {
     limited: bool,
 }
 
-/// A monitor interval is an RTT or the time for so many segments, whichever is longer: fewer tell
-/// nothing of the RTT's gradient or of losses.
+/// Least segments of a monitor interval, which otherwise lasts one RTT: fewer tell nothing about the
+/// RTT's gradient or about losses.
 const LEAST_SEGMENTS: f64 = 30.0;
 const LONGEST_US: f64 = 10e6;
 

@@ -111,7 +111,7 @@ impl Pace {
     /// No growth: what the program begins with.
     pub(crate) const NONE: Self = Self::of(u64::MAX);
 
-    /// A segment for so many bytes, and no ceiling.
+    /// One segment of growth for this many bytes, without a ceiling.
     pub(crate) const fn of(per_mss: u64) -> Self {
         Self {
             per_mss,

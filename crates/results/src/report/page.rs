@@ -56,7 +56,7 @@ pub(super) struct X {
 }
 
 impl X {
-    /// So many steps of a time, each at its middle.
+    /// An axis of time in `steps` equal steps, each marked at its middle.
     pub(super) fn time(duration_s: f64, steps: usize) -> Self {
         let step_s = duration_s / steps as f64;
         X {

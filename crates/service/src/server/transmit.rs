@@ -14,7 +14,7 @@ const PROMPT_TRIES: u32 = 16;
 /// The first interval after that; no link tells when it has room.
 const FIRST_RETRY_US: u64 = 1_000;
 
-/// The interval doubles so often: to 64 ms.
+/// Doublings of that interval: up to 64 ms.
 const DOUBLINGS: u32 = 6;
 
 /// A peer whose link had no room.

@@ -65,7 +65,7 @@ impl Epoch {
         }
     }
 
-    /// After so many segments were delivered: how many more of them let cwnd grow by one.
+    /// After `segments` were delivered: delivered segments for which cwnd grows by one.
     pub(super) fn pace(
         &mut self,
         now_ns: u64,

@@ -92,7 +92,7 @@ impl Rtt {
         }
     }
 
-    /// The retransmission timeout, ns, doubled so many times (RFC 6298 §2.3, §5.5). Its least
+    /// The retransmission timeout, ns, doubled for each backoff (RFC 6298 §2.3, §5.5). Its least
     /// value is SRTT and the configured minimum: Linux puts that in G's place.
     pub(super) fn timeout(&self, doublings: u32) -> u64 {
         let base = if self.srtt8 == 0 {

@@ -30,7 +30,7 @@ impl MaxBw {
 
 /// In thousandths: a reduction of a round trip keeps at least this (BBR.Beta).
 const BETA: u64 = 700;
-/// In thousandths, of inflight_longterm: what is left to others (BBR.Headroom).
+/// Share of inflight_longterm left to other flows, in thousandths (BBR.Headroom).
 const HEADROOM: u64 = 150;
 
 fn thousandths(of: u64, share: u64) -> u64 {
@@ -84,8 +84,8 @@ impl ShortTerm {
 pub(super) struct LongTerm(pub(super) Option<u64>);
 
 impl LongTerm {
-    /// So much in flight was too much (draft-ietf-ccwg-bbr, HandleInflightTooHigh), while `target`
-    /// was wanted.
+    /// Lowers the bound after `inflight` proved too much (draft-ietf-ccwg-bbr, HandleInflightTooHigh);
+    /// `target` was the aim.
     pub(super) fn lower_to(&mut self, inflight: u64, target: u64) {
         self.0 = Some(inflight.max(thousandths(target, BETA)));
     }

@@ -20,7 +20,7 @@ const MIN_RTT_WINDOW_US: u64 = 10_000_000;
 const PROBE_RTT_INTERVAL_US: u64 = 5_000_000;
 /// BBR.ExtraAckedFilterLen, round trips.
 const EXTRA_ACKED_ROUNDS: u64 = 10;
-/// Losses at so many ACKs of a round trip end Startup (BBRStartupFullLossCnt).
+/// ACKs of one round trip with losses that end Startup (BBRStartupFullLossCnt).
 const STARTUP_LOSSES: u64 = 6;
 /// What a round trip delivered counts for so much when the short-term model is reduced, in
 /// thousandths, where the pacing gain was 1: the pacing margin of 1 % and the tolerated losses of

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use fairwater_results::PointResult;
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A line each so often where there is no terminal.
+/// Time between two lines of progress where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
 /// Shows how many points are done, as standard error allows.
@@ -25,7 +25,7 @@ enum Shown {
 }
 
 impl Watch {
-    /// Of so many points, of which some were done before.
+    /// Shows the progress of `total` points, of which `done` are done already.
     pub(super) fn new(quiet: bool, total: usize, done: usize) -> Self {
         let shown = match quiet {
             true => Shown::Nothing,

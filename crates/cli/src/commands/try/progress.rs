@@ -9,7 +9,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use crate::units;
 
-/// A line each so often where there is no terminal.
+/// Time between two lines of progress where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
 /// Shows progress as standard error allows.

@@ -58,7 +58,7 @@ impl ReadWindow {
         }
     }
 
-    /// Whether a packet of so many bytes may be sent now.
+    /// Whether a packet of this many bytes may be sent now.
     pub(super) fn admit(&mut self, bytes: usize) -> io::Result<Admission> {
         let size = charged(bytes);
         if self.unread() + size > self.limit && self.receipt.is_some() {

@@ -171,7 +171,7 @@ impl Sender {
         }
     }
 
-    /// The application has so many more bytes to send.
+    /// The application writes more bytes to send.
     pub fn write(&mut self, bytes: u64) {
         if !self.closed {
             // One offset is left for the FIN.
