@@ -76,7 +76,7 @@ impl LibraryLink {
     /// [`Connection::service`]; whether the link was made or lost.
     pub(crate) fn service(&mut self, now_us: u64) -> bool {
         if let Some(inner) = &mut self.inner {
-            // Takes back what woke the caller: a bell is rung once.
+            // Clears the wake-up that the caller has seen.
             let _: Result<(), io::Error> = inner.wait(Some(Duration::ZERO)).map(drop);
         }
         self.connection.service(now_us);

@@ -10,10 +10,10 @@ const STEADY_ROUNDS: u32 = 3;
 /// most half of what the flow has in the queue.
 pub(super) const MAX_VELOCITY: u64 = 1 << 16;
 /// Round trips without an empty queue after which other flows are taken to fill it (NSDI '18 §2.2).
-const PATIENCE_ROUNDS: u64 = 5;
+const DETECTION_ROUNDS: u64 = 5;
 /// The same for a flow that has not competed for [`RECENT_US`] and lost nothing for
 /// [`LOSS_ROUNDS`]: as long as a newcomer of its like may need to converge.
-const LONG_PATIENCE_ROUNDS: u64 = 20;
+const LONG_DETECTION_ROUNDS: u64 = 20;
 const RECENT_US: u64 = 10_000_000;
 const LOSS_ROUNDS: u64 = 10;
 /// Packets that one ACK lets out together.
@@ -23,7 +23,7 @@ const GREATEST_ROUNDS: u64 = 4;
 /// Longest time between two tests of whether competitive mode is still needed, µs.
 const TEST_EACH_US: u64 = 10_000_000;
 /// Round trips spent draining the queue before RTTmin is raised.
-const DRAIN_ROUNDS: u64 = PATIENCE_ROUNDS + 2;
+const DRAIN_ROUNDS: u64 = DETECTION_ROUNDS + 2;
 /// Time after the beginning of competitive mode in which RTTmin is not raised, µs.
 const MEMORY_US: u64 = 120_000_000;
 /// Two tests met the same RTT if their least RTTs differ by at most this part of the excess over
@@ -313,13 +313,13 @@ impl Rules {
             self.empty_at = now;
         }
         if self.mode == CopaMode::Default
-            || now.saturating_sub(self.empty_at) <= self.patience_us(reading)
+            || now.saturating_sub(self.empty_at) <= self.detection_us(reading)
         {
             return;
         }
         self.competed_at = Some(now);
-        let patience = PATIENCE_ROUNDS.saturating_mul(reading.srtt_us.min(MEMORY_US));
-        let first_test_us = (2 * patience).min(TEST_EACH_US);
+        let detection_us = DETECTION_ROUNDS.saturating_mul(reading.srtt_us.min(MEMORY_US));
+        let first_test_us = (2 * detection_us).min(TEST_EACH_US);
         let contest = self
             .contest
             .get_or_insert(Contest::new(self.share, now, first_test_us));
@@ -336,7 +336,7 @@ impl Rules {
             Some(_) => contest.test_least_us = contest.test_least_us.min(least),
             None if contest.test_is_due(now) => {
                 let path = reading.cwnd as f64 * base as f64 / reading.srtt_us.max(1) as f64;
-                contest.test_until_us = Some(now.saturating_add(patience));
+                contest.test_until_us = Some(now.saturating_add(detection_us));
                 contest.test_least_us = least;
                 contest.test_cwnd = path as u64;
                 contest.former_cwnd = reading.cwnd;
@@ -349,7 +349,7 @@ impl Rules {
     /// For how long the queue may stay unemptied before the flow competes, µs. The paper's five round
     /// trips are shorter than the convergence of a newcomer, and flows that compete for that reason
     /// keep each other competing. Flows that fill the buffer stay, and make it overflow.
-    fn patience_us(&self, reading: &Reading) -> u64 {
+    fn detection_us(&self, reading: &Reading) -> u64 {
         let within = |at: Option<u64>, us: u64| {
             at.is_some_and(|at| reading.time_us.saturating_sub(at) <= us)
         };
@@ -358,9 +358,9 @@ impl Rules {
             || within(self.competed_at, RECENT_US)
             || within(self.lost_at, LOSS_ROUNDS.saturating_mul(srtt_us));
         let rounds = if alarmed {
-            PATIENCE_ROUNDS
+            DETECTION_ROUNDS
         } else {
-            LONG_PATIENCE_ROUNDS
+            LONG_DETECTION_ROUNDS
         };
         rounds.saturating_mul(srtt_us)
     }
@@ -376,8 +376,8 @@ impl Rules {
             self.empty_at = now;
             self.contest = None;
         }
-        let patience = PATIENCE_ROUNDS.saturating_mul(reading.srtt_us);
-        if now.saturating_sub(self.empty_at) > patience {
+        let detection_us = DETECTION_ROUNDS.saturating_mul(reading.srtt_us);
+        if now.saturating_sub(self.empty_at) > detection_us {
             self.contest
                 .get_or_insert(Contest::new(self.share, now, u64::MAX));
         }

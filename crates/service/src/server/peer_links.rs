@@ -166,8 +166,9 @@ impl PeerLinks {
         self.active.iter().filter(is_pending).copied()
     }
 
-    /// To be called before waiting: what comes in a link from now on rings its bell, and the link
-    /// is not active any more. Returns false if packets lie in one already, which remains active.
+    /// To be called before waiting: from now on a packet in a link's memory wakes the server, and the
+    /// link is not active any more. Returns false if packets lie in a link already, which remains
+    /// active.
     pub(super) fn prepare_to_wait(&mut self) -> bool {
         let Self { all, active, .. } = self;
         active.retain(|index| {
