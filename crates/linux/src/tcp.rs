@@ -336,11 +336,13 @@ impl LinuxTcp {
                 continue;
             };
             let Some((place, to)) = self.side.registered_as(algorithm) else {
+                port.refuse_hand_over(flow, algorithm, "Linux TCP does not run it");
                 continue;
             };
             let from = self.side.registered().get(frame.algorithm());
             // ECN is negotiated with the SYN.
             if to.ecn == Ecn::Required && from.is_some_and(|from| from.ecn != Ecn::Required) {
+                port.refuse_hand_over(flow, algorithm, "the flow did not negotiate ECN for it");
                 continue;
             }
             frame.set_algorithm(place);

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use fairwater_lab::{Candidate, Comparison};
 use fairwater_linux::Options;
-use fairwater_plane::Ecn;
+use fairwater_plane::{Ecn, Plane};
 use fairwater_results::{RunResult, TrafficProgram};
-use support::{FlowEvent, Log, Running, machine_can, recorder};
+use support::{FlowEvent, Log, Recorder, Running, machine_can, recorder};
 
 const FIELDS: &[&str] = &["packets", "marked", "marked_bytes"];
 
@@ -138,4 +138,59 @@ fn without_ecn_at_the_other_end_a_connection_is_left_to_reno() {
     assert!(log.lock().unwrap().is_empty());
     drop(connection);
     assert_eq!(running.stop(), Vec::<String>::new());
+}
+
+/// ECN is negotiated as a connection begins, so a flow without cannot go over to an algorithm that
+/// needs it: it goes on as before, and the operator is told.
+#[test]
+fn a_flow_without_ecn_is_not_handed_over_to_who_needs_it_and_that_is_said() {
+    if !machine_can() {
+        return;
+    }
+    let log = Log::default();
+    let mut plane = Plane::new();
+    for (name, ecn) in [
+        ("t_plain", Ecn::AsConfigured),
+        ("t_needs_ecn", Ecn::Required),
+        ("t_other", Ecn::AsConfigured),
+    ] {
+        let build = |programs: &mut fairwater_plane::Programs| {
+            let built = Recorder::build(programs, name, COUNT, FIELDS, &log)?;
+            Ok(Recorder { ecn, ..built })
+        };
+        plane.add(build).unwrap();
+    }
+    let (mut server, _) = fairwater_linux::server(plane, Options::default()).unwrap();
+    let turns = |server: &mut fairwater_service::Server| {
+        for _ in 0..50 {
+            server.turn(Duration::from_millis(2)).unwrap();
+        }
+    };
+    let mut connection = support::Connection::open("127.0.0.1:0", "fw_t_plain");
+    connection.transfer(100_000);
+    turns(&mut server);
+    let flow = server.service().flows().next().unwrap();
+    let algorithm = |server: &fairwater_service::Server| {
+        let flow = server.service().plane().flow(flow).unwrap();
+        flow.algorithm
+    };
+    assert_eq!(algorithm(&server), 0);
+    server.service_mut().hand_over(flow, 1).unwrap();
+    turns(&mut server);
+    let notices: Vec<_> = server.service_mut().drain_notices().collect();
+    let notices: Vec<_> = notices.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        notices,
+        [format!(
+            "flow {} of Linux TCP stays under t_plain, and is not handed over to t_needs_ecn: the \
+             flow did not negotiate ECN for it",
+            flow.slot
+        )]
+    );
+    assert_eq!(algorithm(&server), 0);
+
+    server.service_mut().hand_over(flow, 2).unwrap();
+    turns(&mut server);
+    assert_eq!(algorithm(&server), 2);
+    assert_eq!(server.service_mut().drain_notices().count(), 0);
 }

@@ -219,6 +219,30 @@ impl Service {
         }
     }
 
+    /// A datapath cannot hand a flow over, which goes on as before: the operator is told.
+    pub(crate) fn refuse_hand_over(&mut self, id: DatapathId, local: FlowId, to: usize, why: &str) {
+        let Some(Some(direct)) = self.datapaths.get(id.0 as usize) else {
+            return;
+        };
+        let Some(flow) = direct.flow(local) else {
+            return;
+        };
+        let algorithms = self.shared.plane.algorithms();
+        let name = |index: usize| {
+            let hosted = algorithms.get(index);
+            hosted.map_or_else(String::new, |hosted| hosted.name().to_owned())
+        };
+        let from = self.shared.plane.flow(flow);
+        let notice = ServiceNotice::HandOverRefused {
+            datapath: direct.name.clone(),
+            flow,
+            from: from.map_or_else(String::new, |flow| name(flow.algorithm)),
+            to: name(to),
+            why: why.to_owned(),
+        };
+        self.shared.notice(notice);
+    }
+
     /// The next command for a datapath that an event of another datapath, or an operator, brought
     /// about.
     pub fn poll_command(&mut self, id: DatapathId) -> Option<(FlowId, Command)> {

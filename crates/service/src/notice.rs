@@ -1,6 +1,6 @@
 //! Notices to the operator about peers and their flows.
 
-use fairwater_plane::{HostedAlgorithm, Unmet};
+use fairwater_plane::{FlowId, HostedAlgorithm, Unmet};
 use fairwater_proto::Dialect;
 use thiserror::Error;
 
@@ -64,6 +64,20 @@ pub enum ServiceNotice {
         /// The algorithm's name.
         algorithm: String,
         /// What the datapath lacks.
+        why: String,
+    },
+    /// A flow goes on under its algorithm, because its datapath cannot hand it over to another.
+    #[error("flow {} of {datapath} stays under {from}, and is not handed over to {to}: {why}", flow.slot)]
+    HandOverRefused {
+        /// The datapath's name.
+        datapath: String,
+        /// The plane's name of the flow.
+        flow: FlowId,
+        /// The algorithm that the flow runs under.
+        from: String,
+        /// The algorithm that it was to run under.
+        to: String,
+        /// Why it does not.
         why: String,
     },
     /// A signal that a datapath calls exact stands still: the datapath does not fill it in. Said

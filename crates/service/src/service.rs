@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use fairwater_proto::{Dialect, Refusal, RefusalReason, ToDatapath, Welcome, own};
 
 use super::catalogue::Catalogue;
-use super::deferred_commands::DeferredCommands;
+use super::deferred_commands::{DeferredCommands, UnaskedHandOver};
 use super::direct::Direct;
 use super::incident::Causes;
 use super::notice::ServiceNotice;
@@ -139,6 +139,8 @@ pub(super) struct Shared {
     pub(super) catalogue: Catalogue,
     pub(super) slots: PlaneSlots,
     pub(super) deferred: DeferredCommands,
+    /// Hand-overs of flows whose dialect has no message for it.
+    pub(super) unasked_hand_overs: VecDeque<UnaskedHandOver>,
     pub(super) statistics: ServiceStatistics,
     pub(super) notices: VecDeque<ServiceNotice>,
     /// The last reports of all flows.
@@ -174,6 +176,7 @@ impl Service {
                 plane,
                 slots: PlaneSlots::default(),
                 deferred: DeferredCommands::default(),
+                unasked_hand_overs: VecDeque::new(),
                 statistics: ServiceStatistics::default(),
                 notices: VecDeque::new(),
                 refused_peer_notice_us: None,
@@ -325,9 +328,31 @@ impl Service {
         self.carry_out_deferred();
     }
 
-    /// Carries out the commands for flows of other datapaths than the one at hand.
+    /// Carries out the commands for flows of other datapaths than the one at hand, and hand-overs.
+    ///
+    /// Hand-overs that a hand-over leads to wait for the next event or tick: an algorithm that hands
+    /// on whatever it is given holds nobody up.
     #[inline]
     pub(super) fn carry_out_deferred(&mut self) {
+        self.carry_out_commands();
+        for _ in 0..self.shared.unasked_hand_overs.len() {
+            let Some(due) = self.shared.unasked_hand_overs.pop_front() else {
+                return;
+            };
+            let peer = self
+                .peers
+                .get_mut(due.peer.index())
+                .and_then(Option::as_mut);
+            if let Some(peer) = peer.filter(|peer| peer.id == due.peer) {
+                self.shared.hand_over_unasked(peer, due);
+                queue(&mut self.ready, peer);
+            }
+            self.carry_out_commands();
+        }
+    }
+
+    #[inline]
+    fn carry_out_commands(&mut self) {
         while let Some((flow, command)) = self.shared.deferred.pop() {
             match self.shared.slots.location(flow) {
                 Some(Location::Peer { peer: id, slot }) => {
@@ -365,7 +390,9 @@ impl Service {
     }
 
     /// Hands a flow over to the algorithm of this index. Its datapath answers with the flow's
-    /// present state, from which that algorithm goes on; the present program runs until then.
+    /// present state, from which that algorithm goes on; the present program runs until then. A
+    /// datapath that cannot do so for this one flow (ECN is negotiated with the SYN) says so in a
+    /// [`ServiceNotice::HandOverRefused`].
     ///
     /// # Errors
     /// There is no such flow or algorithm, or the flow's datapath cannot run the algorithm.
@@ -413,6 +440,7 @@ impl Service {
                 queue(ready, peer);
             }
         }
+        self.carry_out_deferred();
     }
 
     /// The next packet to be sent, of whole messages of one peer; peers take turns. It counts as

@@ -6,6 +6,7 @@ use fairwater_exec::frame::Fault;
 use fairwater_proto::{Dialect, RefusalReason};
 
 use super::{Arrival, Refused};
+use crate::deferred_commands::UnaskedHandOver;
 use crate::peer::Peer;
 use crate::policy::PolicyKey;
 use crate::service::Shared;
@@ -146,17 +147,24 @@ impl Shared {
     }
 
     /// Hands a flow over whose dialect has no message for it: from what its reports told.
-    pub(super) fn hand_over_unasked(
+    pub(crate) fn hand_over_unasked(
         &mut self,
         peer: &mut Peer,
-        dialect: Dialect,
-        slot: u32,
-        algorithm: u32,
+        UnaskedHandOver {
+            slot,
+            flow,
+            algorithm,
+            ..
+        }: UnaskedHandOver,
     ) {
         let record = peer.slots.get(slot as usize);
-        let Some(peer_flow) = record.and_then(|record| record.peer_flow) else {
+        let peer_flow = record.and_then(|record| record.peer_flow);
+        let (Some(peer_flow), Some(dialect)) = (peer_flow, peer.dialect) else {
             return;
         };
+        if peer_flow.flow != flow {
+            return;
+        }
         let info = FlowInfo {
             mss: peer_flow.mss.max(1),
             cwnd: peer_flow.cwnd,

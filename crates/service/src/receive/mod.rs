@@ -5,11 +5,14 @@ mod introduction;
 mod refusals;
 mod reports;
 
+use std::collections::VecDeque;
+
 use fairwater_proto::{DecodeError, Dialect, Refusal, RefusalReason, ToPlane};
 
 use reports::Stamp;
 
 use super::command_queue::{CommandQueue, Outcome};
+use super::deferred_commands::UnaskedHandOver;
 use super::peer::Peer;
 use super::service::Shared;
 use fairwater_plane::{Command, CommandSink, Event, FlowId};
@@ -144,8 +147,26 @@ impl Shared {
         }
     }
 
-    /// Hands the plane an event of the slot's flow and takes what comes of it.
-    fn deliver(&mut self, peer: &mut Peer, dialect: Dialect, slot: u32, event: Event<'_>) {
+    /// Hands the plane an event of the slot's flow and does what comes of it.
+    pub(super) fn deliver(
+        &mut self,
+        peer: &mut Peer,
+        dialect: Dialect,
+        slot: u32,
+        event: Event<'_>,
+    ) {
+        let outcome = self.outcome(peer, dialect, slot, event);
+        self.conclude(peer, dialect, outcome);
+    }
+
+    /// Hands the plane an event of the slot's flow; returns what is left to do.
+    fn outcome(
+        &mut self,
+        peer: &mut Peer,
+        dialect: Dialect,
+        slot: u32,
+        event: Event<'_>,
+    ) -> Outcome {
         let flow = event.flow();
         let mut commands = CommandQueue::new(
             (&self.catalogue, &self.slots),
@@ -156,18 +177,38 @@ impl Shared {
             (flow, slot),
         );
         self.plane.on_event(event, &mut commands);
-        let outcome = commands.into_outcome();
-        self.conclude(peer, dialect, outcome);
+        commands.into_outcome()
     }
 
     /// Does what the commands of an event have left to do.
     #[inline]
     fn conclude(&mut self, peer: &mut Peer, dialect: Dialect, outcome: Outcome) {
-        for (slot, command_error) in outcome.errors {
-            self.command_error(peer, dialect, slot, command_error);
+        if !outcome.errors.is_empty() || !outcome.hand_overs.is_empty() {
+            self.conclude_all(peer, dialect, outcome);
         }
-        for (slot, algorithm) in outcome.hand_overs {
-            self.hand_over_unasked(peer, dialect, slot, algorithm);
+    }
+
+    /// An error ends its flow's control, which may lead to errors of other members of an aggregate;
+    /// each flow ends at most once. Hand-overs wait for `Service::carry_out_deferred`.
+    #[cold]
+    fn conclude_all(&mut self, peer: &mut Peer, dialect: Dialect, outcome: Outcome) {
+        let mut errors = VecDeque::from(outcome.errors);
+        let mut hand_overs = outcome.hand_overs;
+        while let Some((slot, error)) = errors.pop_front() {
+            let outcome = self.command_error(peer, dialect, slot, error);
+            errors.extend(outcome.errors);
+            hand_overs.extend(outcome.hand_overs);
+        }
+        for (slot, algorithm) in hand_overs {
+            let record = peer.slots.get(slot as usize);
+            if let Some(peer_flow) = record.and_then(|record| record.peer_flow) {
+                self.unasked_hand_overs.push_back(UnaskedHandOver {
+                    peer: peer.id,
+                    slot,
+                    flow: peer_flow.flow,
+                    algorithm,
+                });
+            }
         }
     }
 

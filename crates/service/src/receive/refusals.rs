@@ -2,7 +2,7 @@
 
 use fairwater_proto::{Dialect, Refusal, RefusalReason};
 
-use crate::command_queue::{CommandError, CommandQueue};
+use crate::command_queue::{CommandError, CommandQueue, Outcome};
 use crate::notice::ServiceNotice;
 use crate::peer::{Installed, Peer};
 use crate::service::Shared;
@@ -31,25 +31,26 @@ impl Shared {
             Some(_) if refusal.reason == RefusalReason::OutOfOrder => {}
             Some(flow) if peer.peer_flow(flow).is_some() => {
                 let why = format!("it refused a command: {:?}", refusal.reason);
-                self.command_error(
-                    peer,
-                    dialect,
-                    flow.slot,
-                    CommandError { program: None, why },
-                );
+                let error = CommandError { program: None, why };
+                let outcome = Outcome {
+                    errors: vec![(flow.slot, error)],
+                    ..Outcome::default()
+                };
+                self.conclude(peer, dialect, outcome);
             }
             Some(_) => {}
         }
     }
 
-    /// Puts a flow whose command cannot be carried out under the datapath's fallback.
+    /// Puts a flow whose command cannot be carried out under the datapath's fallback; returns what
+    /// is left to do then.
     pub(super) fn command_error(
         &mut self,
         peer: &mut Peer,
         dialect: Dialect,
         slot: u32,
         command_error: CommandError,
-    ) {
+    ) -> Outcome {
         let CommandError { program, why } = command_error;
         if let Some(place) = program {
             self.program_refused(peer.name(), place, why.clone());
@@ -59,7 +60,7 @@ impl Shared {
             .get(slot as usize)
             .and_then(|slot_record| slot_record.peer_flow);
         let Some(peer_flow) = peer_flow else {
-            return;
+            return Outcome::default();
         };
         let event = Event::Faulted {
             flow: peer_flow.flow,
@@ -74,7 +75,7 @@ impl Shared {
             (peer_flow.flow, slot),
         );
         commands.withdraw();
-        self.deliver(peer, dialect, slot, event);
+        self.outcome(peer, dialect, slot, event)
     }
 
     fn program_refused(&mut self, peer: &str, place: u32, why: String) {

@@ -49,7 +49,7 @@ pub trait DirectDatapath: Any + Send {
     fn turn(&mut self, port: &mut Port<'_>);
 
     /// Carries out a command for a flow, by the datapath's own name. A hand-over is answered by
-    /// [`Event::Resumed`] at the next turn.
+    /// [`Event::Resumed`] at the next turn, or by [`Port::refuse_hand_over`].
     fn command(&mut self, flow: FlowId, command: &Command);
 }
 
@@ -66,6 +66,12 @@ impl Port<'_> {
     #[inline]
     pub fn event(&mut self, event: Event<'_>, sink: &mut dyn CommandSink) {
         self.service.on_event(self.id, event, sink);
+    }
+
+    /// Tells the operator that a flow cannot be handed over to the algorithm of this index, by the
+    /// datapath's own name: the flow goes on as before. `why` is a clause.
+    pub fn refuse_hand_over(&mut self, flow: FlowId, algorithm: usize, why: &str) {
+        self.service.refuse_hand_over(self.id, flow, algorithm, why);
     }
 
     /// Index of the algorithm that a new flow gets, which asked for that of index `asked`.

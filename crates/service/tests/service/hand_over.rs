@@ -132,3 +132,73 @@ fn what_cannot_be_handed_over_is_said() {
     );
     assert_eq!(service.plane().flow(flow).unwrap().algorithm, 0);
 }
+
+/// An aggregate that hands each member over to the other algorithm as soon as it is given it.
+struct HandsOn {
+    name: &'static str,
+    to: &'static str,
+}
+
+impl Algorithm for HandsOn {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn aggregate_by(&self, info: &FlowInfo) -> Option<Key> {
+        By::All.key(info)
+    }
+
+    fn new_aggregate(&self, _: &Key, _: &FlowInfo) -> Option<Box<dyn Aggregate>> {
+        Some(Box::new(HandsOnTo(self.to)))
+    }
+
+    fn new_flow(&self, _: &FlowInfo, _: &mut Control) -> Box<dyn Flow> {
+        unreachable!("every flow has a key")
+    }
+}
+
+struct HandsOnTo(&'static str);
+
+impl Aggregate for HandsOnTo {
+    fn create_subflow(&mut self, member: Member, _: &FlowInfo, group: &mut Group) {
+        group.control(member).unwrap().hand_over(self.0);
+    }
+
+    fn on_report(&mut self, _: Member, _: &Report, _: &mut Group) {}
+}
+
+/// Each event carries a hand-over one step further, so that algorithms that hand a flow to and fro
+/// hold nobody up.
+#[test]
+fn hand_overs_without_end_of_a_libccp_flow_take_turns_with_the_rest() {
+    let mut plane = Plane::new();
+    for (name, to) in [("here", "there"), ("there", "here")] {
+        plane
+            .add(|programs| {
+                programs.add("all", "(def (Report (acked 0))) (when true (report))")?;
+                Ok(HandsOn { name, to })
+            })
+            .unwrap();
+    }
+    let mut service = fairwater_service::Service::new(plane, Config::default());
+    let peer = service.connect(0).unwrap();
+    let mut packet = Vec::new();
+    let message = created(id(0, 0), "here");
+    Dialect::Ccp.encode_to_plane(&message, &mut packet).unwrap();
+    service.on_packet(peer, &packet, 1);
+    let flow = service.flows().next().unwrap();
+    let at = |service: &fairwater_service::Service| service.plane().flow(flow).unwrap().algorithm;
+    assert_eq!(at(&service), 1);
+    for turn in 0..10_000 {
+        assert_eq!(at(&service), (turn + 1) % 2);
+        service.tick(turn as u64);
+    }
+    // What the flow is switched to is merged.
+    let mut packets = 0;
+    while service.poll_transmit().is_some() {
+        packets += 1;
+    }
+    assert!(packets <= 4, "{packets}");
+    service.peer_gone(peer);
+    assert_eq!(service.plane().aggregates().count(), 0);
+}
