@@ -121,6 +121,17 @@ typedef enum fw_backend {
   FW_BACKEND_INTERPRETER = 1,
 } fw_backend;
 
+// What controls a flow while no program of a plane does.
+typedef enum fw_fallback {
+  // CUBIC (RFC 9438). The default.
+  FW_FALLBACK_CUBIC = 0,
+  // Reno (RFC 5681).
+  FW_FALLBACK_RENO = 1,
+  // Nothing: for boxes that carry other people's traffic. The flow is released: set_cwnd is called
+  // with UINT64_MAX and set_rate with 0, until a program takes the flow (again).
+  FW_FALLBACK_RELEASE = 2,
+} fw_fallback;
+
 // How a datapath reaches its plane.
 typedef enum fw_link {
   // A Unix socket of sequenced packets: Fairwater's own.
@@ -140,7 +151,7 @@ typedef enum fw_dialect {
   FW_DIALECT_CCP = 1,
 } fw_dialect;
 
-// What controls a flow: a program of the plane, or the fallback, which is Reno within this library.
+// What controls a flow: a program of the plane, or the fallback (an fw_fallback).
 typedef enum fw_controller {
   // The fallback, until the plane has chosen a program.
   FW_CONTROLLER_WAITING = 0,
@@ -208,6 +219,8 @@ typedef struct fw_options {
   // Tells the successive lives of this datapath apart; 0 to have one made from the clock and
   // the process. In libccp's encoding, the low 32 bits are the id in READY.
   uint64_t instance;
+  // An fw_fallback.
+  uint32_t fallback;
 } fw_options;
 
 // Counts since the datapath was made. Set `size` to sizeof(fw_statistics) before the call.
@@ -317,7 +330,7 @@ typedef struct fw_signals {
 typedef struct fw_flow_state {
   // sizeof(fw_flow_state).
   size_t size;
-  // The congestion window in force, bytes.
+  // The congestion window in force, bytes; UINT64_MAX when the fallback has released the flow.
   uint64_t cwnd;
   // The pacing rate in force, bytes per second; 0 is none.
   uint64_t rate;

@@ -45,7 +45,7 @@ unsafe impl Versioned for fw_flow_info {
     const FIRST: usize = offset_of!(Self, tag);
 }
 
-/// What controls a flow: a program of the plane, or the fallback, which is Reno within this library.
+/// What controls a flow: a program of the plane, or the fallback (an fw_fallback).
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum fw_controller {
@@ -67,7 +67,7 @@ pub enum fw_controller {
 pub struct fw_flow_state {
     /// sizeof(fw_flow_state).
     pub size: usize,
-    /// The congestion window in force, bytes.
+    /// The congestion window in force, bytes; UINT64_MAX when the fallback has released the flow.
     pub cwnd: u64,
     /// The pacing rate in force, bytes per second; 0 is none.
     pub rate: u64,

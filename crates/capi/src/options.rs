@@ -1,7 +1,7 @@
 //! What a datapath is made with.
 
 use core::ffi::{c_char, c_int, c_void};
-use core::mem::size_of;
+use core::mem::offset_of;
 
 use crate::sized::Versioned;
 
@@ -13,6 +13,19 @@ pub enum fw_backend {
     FW_BACKEND_NATIVE = 0,
     /// The interpreter: slower, and never makes memory executable.
     FW_BACKEND_INTERPRETER = 1,
+}
+
+/// What controls a flow while no program of a plane does.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum fw_fallback {
+    /// CUBIC (RFC 9438). The default.
+    FW_FALLBACK_CUBIC = 0,
+    /// Reno (RFC 5681).
+    FW_FALLBACK_RENO = 1,
+    /// Nothing: for boxes that carry other people's traffic. The flow is released: set_cwnd is called
+    /// with UINT64_MAX and set_rate with 0, until a program takes the flow (again).
+    FW_FALLBACK_RELEASE = 2,
 }
 
 /// How a datapath reaches its plane.
@@ -56,9 +69,9 @@ pub enum fw_log_level {
 pub struct fw_callbacks {
     /// Apply a congestion window, bytes, to the flow that was started with `flow_user_data`.
     /// Called when the window differs from the one before, only from fw_flow_ack of that flow.
-    /// From 1 to UINT64_MAX, as a program's arithmetic saturates: compare with it, do not add to
-    /// it. NULL for a transport that paces and has no window, if set_rate is there: programs' windows
-    /// then bound the rate, which is at most cwnd / SRTT.
+    /// From 1 to UINT64_MAX, as a program's arithmetic saturates and a flow that is released has no
+    /// window: compare with it, do not add to it. NULL for a transport that paces and has no window, if
+    /// set_rate is there: programs' windows then bound the rate, which is at most cwnd / SRTT.
     pub set_cwnd: Option<unsafe extern "C" fn(flow_user_data: *mut c_void, bytes: u64)>,
     /// Pace the flow at this rate, bytes per second, at most 2^40; 0 is no rate: the window alone
     /// limits. Called as set_cwnd is. NULL for a transport that does not pace, if set_cwnd is there:
@@ -104,9 +117,11 @@ pub struct fw_options {
     /// Tells the successive lives of this datapath apart; 0 to have one made from the clock and
     /// the process. In libccp's encoding, the low 32 bits are the id in READY.
     pub instance: u64,
+    /// An fw_fallback.
+    pub fallback: u32,
 }
 
 // SAFETY: `repr(C)`, `size` first; NULL pointers, absent functions and zeros are values of theirs.
 unsafe impl Versioned for fw_options {
-    const FIRST: usize = size_of::<Self>();
+    const FIRST: usize = offset_of!(Self, fallback);
 }

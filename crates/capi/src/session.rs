@@ -6,7 +6,7 @@ use core::ptr;
 use std::ffi::CString;
 
 use fairwater_datapath::{
-    Backend, Config, Controls, ControlsError, Datapath, FlowState, PeerId, StartError,
+    Backend, Config, Controls, ControlsError, Datapath, Fallback, FlowState, PeerId, StartError,
 };
 use fairwater_lang::{Signal, Signals};
 use fairwater_proto::{Abilities, Dialect, FlowId, FlowInfo, SignalQualities};
@@ -18,7 +18,7 @@ use crate::error::fw_error::{
 };
 use crate::flow::{fw_controller, fw_flow_state};
 use crate::library_link::LibraryLink;
-use crate::options::{fw_backend, fw_callbacks, fw_link, fw_log_level, fw_options};
+use crate::options::{fw_backend, fw_callbacks, fw_fallback, fw_link, fw_log_level, fw_options};
 use crate::signals::signal_set;
 
 /// The bound on a packet that is given to `send`, bytes: libccp's bound on a message.
@@ -76,6 +76,12 @@ impl Session {
             x if x == fw_backend::FW_BACKEND_INTERPRETER as u32 => Backend::Interpreter,
             _ => return Err(FW_ERROR_ARGUMENT),
         };
+        let fallback = match options.fallback {
+            x if x == fw_fallback::FW_FALLBACK_CUBIC as u32 => Fallback::Cubic,
+            x if x == fw_fallback::FW_FALLBACK_RENO as u32 => Fallback::Reno,
+            x if x == fw_fallback::FW_FALLBACK_RELEASE as u32 => Fallback::Release,
+            _ => return Err(FW_ERROR_ARGUMENT),
+        };
         let default = Config::default();
         let config = Config {
             name: name.to_owned(),
@@ -86,6 +92,7 @@ impl Session {
                 ..default.abilities
             },
             instance: or(options.instance, instance),
+            fallback,
             backend,
             silence_us: or(options.silence_us, || default.silence_us),
             max_flows: or(options.max_flows, || default.max_flows),

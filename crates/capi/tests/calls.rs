@@ -108,12 +108,12 @@ impl Rig {
         Self::with(|_| ())
     }
 
-    fn with(change: fn(&mut fw_options)) -> Self {
+    fn with(change: impl FnOnce(&mut fw_options)) -> Self {
         let recorder = Box::into_raw(Box::<Recorder>::default());
         let mut options = options(recorder);
         change(&mut options);
         let mut datapath = null_mut();
-        let code = unsafe { fw_datapath_new(&options, &raw mut datapath) };
+        let code = unsafe { fw_datapath_new(&raw const options, &raw mut datapath) };
         assert_eq!(code, FW_OK);
         Self { datapath, recorder }
     }
@@ -241,6 +241,43 @@ fn without_a_plane_the_fallback_grows_the_window() {
         fw_controller::FW_CONTROLLER_WAITING as u32
     );
     assert_eq!(rig.sent(), ["hello", "created "]);
+}
+
+/// The windows that the transport is given at three ACKs of one segment each under that fallback.
+fn windows_under(fallback: fw_fallback) -> Vec<u64> {
+    let rig = Rig::with(|options| options.fallback = fallback as u32).attach();
+    let mut recorder = Recorder::default();
+    let flow = rig.start(&raw mut recorder);
+    for now_us in 1..=3 {
+        rig.ack(flow, now_us * 1000);
+    }
+    assert_eq!(Some(&rig.state(flow).cwnd), recorder.cwnds.last());
+    recorder.cwnds
+}
+
+#[test]
+fn the_fallback_is_what_the_transport_chooses() {
+    let (initial, mss) = (10 * u64::from(MSS), u64::from(MSS));
+    for fallback in [
+        fw_fallback::FW_FALLBACK_CUBIC,
+        fw_fallback::FW_FALLBACK_RENO,
+    ] {
+        let slow_start: Vec<_> = (1..=3).map(|n| initial + n * mss).collect();
+        assert_eq!(windows_under(fallback), slow_start);
+    }
+    assert_eq!(windows_under(fw_fallback::FW_FALLBACK_RELEASE), [u64::MAX]);
+    // A number of a later version's.
+    let mut recorder = Recorder::default();
+    let mut options = options(&raw mut recorder);
+    options.fallback = 3;
+    let mut datapath = null_mut();
+    let made = unsafe { fw_datapath_new(&raw const options, &raw mut datapath) };
+    assert_eq!(made, FW_ERROR_ARGUMENT);
+    // A transport of an earlier version does not know the member.
+    options.size = offset_of!(fw_options, fallback);
+    let made = unsafe { fw_datapath_new(&raw const options, &raw mut datapath) };
+    assert_eq!(made, FW_OK);
+    assert_eq!(unsafe { fw_datapath_free(datapath) }, FW_OK);
 }
 
 #[test]

@@ -26,6 +26,8 @@ pub struct Config {
     /// Tells its successive lives apart. A new life has no flow of the former, so take a number
     /// that changes with each start: the time of the start, for instance.
     pub instance: u64,
+    /// What controls a flow while no plane does.
+    pub fallback: Fallback,
     /// What runs programs.
     pub backend: Backend,
     /// A plane that owes a sign of life for this long is silent, µs: its flows go on under the
@@ -46,6 +48,7 @@ impl Default for Config {
             signals: SignalQualities::exact(SignalSet::CCP),
             abilities: Abilities::ALL,
             instance: 0,
+            fallback: Fallback::default(),
             backend: Backend::default(),
             silence_us: 500_000,
             max_flows: 1 << 17,
@@ -62,7 +65,7 @@ impl Config {
         Capabilities {
             signals: self.signals,
             abilities: self.abilities,
-            fallback: Fallback::Reno,
+            fallback: self.fallback,
             max_programs: self.max_programs,
         }
     }

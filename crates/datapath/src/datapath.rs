@@ -219,11 +219,10 @@ impl Datapath {
             return Err(StartError::Info);
         }
         let name = self.intern(algorithm);
-        let max = self.config.max_flows;
         let slot = self
             .flows
-            .open(max, peer.index, name, info)
-            .ok_or(StartError::Full(max))?;
+            .open(&self.config, peer.index, name, info)
+            .ok_or(StartError::Full(self.config.max_flows))?;
         self.now_us = self.now_us.max(info.now_us);
         if self.only_control().is_some() {
             self.flows.cold[slot].enforced = Some(Box::new(Enforced::new(info.cwnd)));
@@ -313,7 +312,11 @@ impl Datapath {
             state: cold.state,
             program: (cold.state == FlowState::Running).then_some(cold.number),
             variables: &hot.variables,
-            controls: self.in_force(slot),
+            controls: if cold.is_released() {
+                Controls::RELEASED
+            } else {
+                self.in_force(slot)
+            },
             is_staged: cold.stage.is_some(),
             is_announced: cold.announcements.known,
             info: &cold.info,
@@ -339,7 +342,8 @@ impl Datapath {
             cwnd: registers.cwnd,
             rate: registers.rate,
         };
-        let enforced = self.flows.cold[slot].enforced.as_ref();
+        let cold = &self.flows.cold[slot];
+        let enforced = cold.enforced.as_ref().filter(|_| !cold.is_released());
         enforced.map_or(set, |enforced| enforced.controls)
     }
 

@@ -5,13 +5,14 @@ use alloc::sync::Arc;
 
 use fairwater_exec::frame::Fault;
 use fairwater_exec::invocation::Registers;
+use fairwater_lang::Signals;
 use fairwater_proto::{FlowId, FlowInfo};
 
-use crate::PeerId;
 use crate::enforced::Enforced;
-use crate::fallback::Reno;
+use crate::fallback::{Controller, Path, Takeover};
 use crate::program::Compiled;
 use crate::stage::Stage;
+use crate::{Config, PeerId};
 
 /// Window and rate that a transport enforces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -20,6 +21,15 @@ pub struct Controls {
     pub cwnd: u64,
     /// The pacing rate, bytes/s; 0 is none: the window alone limits.
     pub rate: u64,
+}
+
+impl Controls {
+    /// No window and no rate: nobody controls the flow, under a fallback that is
+    /// [`Fallback::Release`](fairwater_proto::Fallback::Release).
+    pub const RELEASED: Self = Self {
+        cwnd: u64::MAX,
+        rate: 0,
+    };
 }
 
 /// What controls a flow.
@@ -62,7 +72,7 @@ pub struct FlowStatus<'a> {
     pub program: Option<u32>,
     /// The program's variables, in the order of `fairwater_lang::Program::variables`.
     pub variables: &'a [u64],
-    /// Window and rate in force.
+    /// Window and rate in force; [`Controls::RELEASED`] when the fallback has released the flow.
     pub controls: Controls,
     /// Whether commands wait for the next invocation.
     pub is_staged: bool,
@@ -89,6 +99,10 @@ pub(crate) struct Hot {
     pub(crate) peer: u32,
     /// The next invocation has more to do than to run the program: there is none, or a stage.
     pub(crate) attention: bool,
+    /// No congestion was signalled since the flow began.
+    pub(crate) is_lossless: bool,
+    /// cwnd has not come back to [`Cold::timeout_ssthresh`] since the last timeout.
+    pub(crate) is_after_timeout: bool,
 }
 
 const _: () = assert!(size_of::<Hot>() == 64);
@@ -104,12 +118,47 @@ pub(crate) struct Cold {
     pub(crate) info: FlowInfo,
     /// What is in force, where the transport holds one control alone.
     pub(crate) enforced: Option<Box<Enforced>>,
-    /// The fallback's state while it controls the flow; `None` before its first ACK after a program.
-    pub(crate) reno: Option<Reno>,
+    /// The fallback's state while it controls the flow; `None` before its first ACK after a program, and
+    /// before the transport was told that the flow is released.
+    pub(crate) fallback: Option<Controller>,
+    /// Slow start threshold of the last timeout under a program, bytes.
+    pub(crate) timeout_ssthresh: u64,
     /// Whether the slot has a flow now.
     pub(crate) is_open: bool,
     pub(crate) announcements: PendingAnnouncements,
     pub(crate) links: Links,
+}
+
+impl Hot {
+    /// What the program leaves, now that it runs no more.
+    pub(crate) fn takeover(&self, cold: &Cold) -> Takeover {
+        Takeover {
+            cwnd: self.registers.cwnd,
+            rate: self.registers.rate,
+            is_lossless: self.is_lossless,
+            timeout_ssthresh: if self.is_after_timeout {
+                cold.timeout_ssthresh
+            } else {
+                0
+            },
+        }
+    }
+}
+
+impl Cold {
+    /// What the fallback reads of the signals.
+    pub(crate) fn path<'a>(&self, config: &Config, signals: &'a Signals) -> Path<'a> {
+        Path {
+            mss: u64::from(self.info.mss),
+            srtt_us: self.info.srtt_us,
+            available: config.signals.present(),
+            signals,
+        }
+    }
+
+    pub(crate) fn is_released(&self) -> bool {
+        self.fallback == Some(Controller::Released)
+    }
 }
 
 /// Announcements of a flow, or of the flow that had its slot before, that the peer has not got yet.

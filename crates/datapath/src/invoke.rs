@@ -5,10 +5,10 @@ use core::mem;
 use fairwater_exec::frame::Fault;
 use fairwater_exec::invocation::control_fault;
 use fairwater_lang::{Signal, Signals};
-use fairwater_proto::{Dialect, FlowId, ToPlane};
+use fairwater_proto::{Dialect, Fallback, FlowId, ToPlane};
 
 use crate::enforced::OnlyControl;
-use crate::fallback::{Path, Reno};
+use crate::fallback::{Controller, Takeover};
 use crate::flow::Arrival;
 use crate::peer::Liveness;
 use crate::{Controls, Datapath, FlowState, UnknownFlow};
@@ -42,6 +42,7 @@ impl Datapath {
         if !calm {
             return self.invoke_attentively(flow, signals);
         }
+        self.watch_congestion(slot, signals);
         Ok(self.run(slot, signals))
     }
 
@@ -79,11 +80,49 @@ impl Datapath {
         self.changed(slot, before)
     }
 
+    /// Keeps what the fallback, or another algorithm, must know when the program ends.
+    #[inline]
+    fn watch_congestion(&mut self, slot: usize, signals: &Signals) {
+        let hot = &self.flows.hot[slot];
+        let congestion =
+            signals[Signal::LostPkts] | signals[Signal::EcnPackets] | signals[Signal::EcnBytes];
+        let is_news = congestion != 0 && (hot.is_lossless || hot.is_after_timeout);
+        if is_news || signals[Signal::WasTimeout] != 0 {
+            self.note_congestion(slot, signals);
+        }
+    }
+
+    #[cold]
+    fn note_congestion(&mut self, slot: usize, signals: &Signals) {
+        let hot = &mut self.flows.hot[slot];
+        let cold = &mut self.flows.cold[slot];
+        let path = cold.path(&self.config, signals);
+        if path.is_timeout() {
+            // RFC 5681 §3.1: the threshold is held when the same window times out again.
+            if !hot.is_after_timeout {
+                let flight = path.flight(hot.registers.cwnd);
+                cold.timeout_ssthresh = (flight / 2).max(2 * path.mss);
+            }
+            hot.is_after_timeout = true;
+            hot.is_lossless = false;
+        } else if path.is_congested() {
+            hot.is_after_timeout = false;
+            hot.is_lossless = false;
+        }
+    }
+
     /// Window and rate in force, if the transport does not know them yet.
-    fn changed(&self, slot: usize, before: (u64, u64)) -> Option<Controls> {
-        let registers = &self.flows.hot[slot].registers;
+    fn changed(&mut self, slot: usize, before: (u64, u64)) -> Option<Controls> {
+        let hot = &mut self.flows.hot[slot];
+        let registers = &hot.registers;
         let now = (registers.cwnd, registers.rate);
-        (now != before).then_some(Controls {
+        if now == before {
+            return None;
+        }
+        if hot.is_after_timeout {
+            hot.is_after_timeout = now.0 < self.flows.cold[slot].timeout_ssthresh;
+        }
+        Some(Controls {
             cwnd: now.0,
             rate: now.1,
         })
@@ -102,6 +141,8 @@ impl Datapath {
         self.unsent = true;
         let registers = &self.flows.hot[slot].registers;
         let before = (registers.cwnd, registers.rate);
+        let was_released = self.flows.cold[slot].is_released();
+        self.watch_congestion(slot, signals);
         if self.flows.cold[slot].state.may_switch() {
             self.attend_to_plane(slot, now_us);
             if self.is_staged(slot) {
@@ -119,6 +160,9 @@ impl Datapath {
             self.fall_back(slot, before, signals)
         };
         Ok(match self.only_control() {
+            None if was_released && self.flows.cold[slot].state == FlowState::Running => {
+                Some(self.in_force(slot))
+            }
             None => changed,
             Some(only) => self.derive(slot, only, signals),
         })
@@ -137,11 +181,16 @@ impl Datapath {
         };
         let cold = &mut self.flows.cold[slot];
         let path = (u64::from(cold.info.mss), cold.info.srtt_us);
+        let is_released = cold.is_released();
         let enforced = cold.enforced.as_mut()?;
         if let Some(rtt_us) = rtt_us {
             enforced.on_rtt(signals[Signal::Now], rtt_us);
         }
-        let controls = enforced.of(only, set, path);
+        let controls = if is_released {
+            Controls::RELEASED
+        } else {
+            enforced.of(only, set, path)
+        };
         let before = mem::replace(&mut enforced.controls, controls);
         (before != controls).then_some(controls)
     }
@@ -189,7 +238,7 @@ impl Datapath {
             hot.program = Some(to.program);
             cold.number = to.number;
             cold.state = FlowState::Running;
-            cold.reno = None;
+            cold.fallback = None;
         }
         stage.apply(&mut hot.registers, &mut hot.variables);
         // A transport with one control is looked after at each ACK.
@@ -205,21 +254,28 @@ impl Datapath {
         signals: &Signals,
     ) -> Option<Controls> {
         let in_force = self.in_force(slot).cwnd;
+        self.follow_rtt(slot, signals);
         let hot = &mut self.flows.hot[slot];
         let cold = &mut self.flows.cold[slot];
-        let path = Path {
-            mss: u64::from(cold.info.mss),
-            available: self.config.signals.present(),
-            signals,
+        if self.config.fallback == Fallback::Release {
+            let is_known = cold.fallback.replace(Controller::Released).is_some();
+            return (!is_known).then_some(Controls::RELEASED);
+        }
+        let path = cold.path(&self.config, signals);
+        let (mut controller, cwnd) = match cold.fallback.take() {
+            Some(controller) => (controller, hot.registers.cwnd),
+            None => {
+                let takeover = hot.takeover(cold);
+                let takeover = Takeover {
+                    cwnd: takeover.cwnd.min(in_force),
+                    ..takeover
+                };
+                Controller::take_over(self.config.fallback, &takeover, &path)
+            }
         };
-        let (mut reno, cwnd) = match cold.reno.take() {
-            Some(reno) => (reno, hot.registers.cwnd),
-            None => Reno::take_over(hot.registers.cwnd.min(in_force), &path),
-        };
-        hot.registers.cwnd = reno.on_signals(cwnd, &path);
+        hot.registers.cwnd = controller.on_signals(cwnd, &path);
         hot.registers.rate = 0;
-        cold.reno = Some(reno);
-        self.follow_rtt(slot, signals);
+        cold.fallback = Some(controller);
         self.changed(slot, before)
     }
 

@@ -71,7 +71,7 @@
 //! # What controls a flow
 //!
 //! [`FlowState`] says it: a program of its plane's, or [`fallback`]. A flow begins under the
-//! fallback, and comes under it at its next ACK when its plane is silent. When the plane speaks
+//! fallback ([`Config::fallback`]), and comes under it at its next ACK when its plane is silent. When the plane speaks
 //! again, the flow is announced to it and waits, under the fallback still, for a program. After a
 //! fault, a withdrawal, or the removal of its peer it stays there.
 //!
@@ -108,6 +108,7 @@ pub use config::{Backend, Config, MAX_FLOWS};
 pub use connection::Connection;
 pub use datapath::{ControlsError, Datapath, StartError, UnknownFlow};
 pub use fairwater_lang::{Signal, Signals};
+pub use fairwater_proto::Fallback;
 pub use flow::{Controls, FlowState, FlowStatus};
 pub use peer::PeerId;
 pub use statistics::DatapathStatistics;

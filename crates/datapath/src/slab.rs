@@ -6,9 +6,11 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use fairwater_exec::invocation::Registers;
-use fairwater_proto::{FlowId, FlowInfo};
+use fairwater_lang::Signal;
+use fairwater_proto::{Fallback, FlowId, FlowInfo};
 
-use crate::fallback::Reno;
+use crate::Config;
+use crate::fallback::Controller;
 use crate::flow::{Cold, FlowState, Hot, Links, NO_PEER, PendingAnnouncements};
 
 /// Flows by slot. What each ACK touches lies apart from the rest.
@@ -47,16 +49,16 @@ impl Flows {
         }
     }
 
-    /// A slot for a flow of that peer, among at most `max` slots. Its `peer` and `announcements` are still
+    /// A slot for a flow of that peer, among at most `config.max_flows` slots. Its `peer` and `announcements` are still
     /// those of the slot's former flow.
     pub(crate) fn open(
         &mut self,
-        max: u32,
+        config: &Config,
         peer: u32,
         algorithm: Arc<str>,
         info: &FlowInfo,
     ) -> Option<usize> {
-        let slot = self.vacant(max, peer, &algorithm, info)?;
+        let slot = self.vacant(config.max_flows, peer, &algorithm, info)?;
         let hot = &mut self.hot[slot];
         hot.registers = Registers {
             cwnd: info.cwnd,
@@ -64,12 +66,18 @@ impl Flows {
             timer_zero: info.now_us,
         };
         hot.attention = true;
+        // Without the signal of losses nobody knows.
+        hot.is_lossless = config.signals.present().contains(Signal::LostPkts);
+        hot.is_after_timeout = false;
         let cold = &mut self.cold[slot];
         cold.state = FlowState::Waiting;
         cold.algorithm = algorithm;
         cold.info = info.clone();
         cold.enforced = None;
-        cold.reno = Some(Reno::new());
+        cold.fallback = match config.fallback {
+            Fallback::Release => None,
+            fallback => Some(Controller::new(fallback, info.ssthresh)),
+        };
         cold.is_open = true;
         self.open += 1;
         Some(slot)
@@ -112,6 +120,8 @@ impl Flows {
             generation: 0,
             peer: NO_PEER,
             attention: true,
+            is_lossless: false,
+            is_after_timeout: false,
         });
         self.cold.push(Cold {
             state: FlowState::Waiting,
@@ -120,7 +130,8 @@ impl Flows {
             algorithm: Arc::clone(algorithm),
             info: info.clone(),
             enforced: None,
-            reno: None,
+            fallback: None,
+            timeout_ssthresh: 0,
             is_open: false,
             announcements: PendingAnnouncements::default(),
             links: Links::default(),

@@ -125,10 +125,9 @@ impl Datapath {
             let cwnd = in_force.cwnd;
             // A flow that is past its first slow start does not begin another under its next
             // algorithm.
-            let ssthresh = match (&cold.reno, cold.state) {
-                (_, FlowState::Running) => Some(cwnd),
-                (Some(reno), _) => Some(reno.ssthresh()).filter(|ssthresh| *ssthresh != u64::MAX),
-                (None, _) => None,
+            let ssthresh = match &cold.fallback {
+                Some(controller) => controller.ssthresh(),
+                None => hot.takeover(cold).ssthresh(cold.info.mss.into()),
             };
             let info = FlowInfo {
                 cwnd,

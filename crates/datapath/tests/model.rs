@@ -3,8 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use fairwater_datapath::fallback::{Path, Reno};
-use fairwater_datapath::{Backend, Config, Controls, Datapath, PeerId};
+use fairwater_datapath::fallback::{Controller, Path, Takeover};
+use fairwater_datapath::{Backend, Config, Controls, Datapath, Fallback, PeerId};
 use fairwater_exec::interp::{Input, Machine, Stage};
 use fairwater_lang::{
     MAX_RATE, Program, Scope, Signal, SignalSet, Signals, VarId, arbitrary, binary, compile,
@@ -74,7 +74,11 @@ struct ModelFlow<'p> {
     flow: FlowId,
     controls: Controls,
     machine: Option<Machine<'p>>,
-    reno: Option<Reno>,
+    fallback: Option<Controller>,
+    srtt_us: u64,
+    is_lossless: bool,
+    /// 0 for none.
+    timeout_ssthresh: u64,
     stage: Option<Stage<'p>>,
     /// The plane knows it and may command it.
     known: bool,
@@ -101,6 +105,7 @@ impl<'p> Model<'p> {
         let is_silent = self.is_silent();
         let modelled = self.flows[at].as_mut().unwrap();
         let before = modelled.controls;
+        modelled.watch(signals);
         if !modelled.over {
             if is_silent && modelled.known {
                 modelled.end_program();
@@ -115,7 +120,7 @@ impl<'p> Model<'p> {
             && let Some(first) = stage.as_ref().and_then(|stage| stage.switch)
         {
             modelled.machine = Some(Machine::new(first, signals[Signal::Now]));
-            modelled.reno = None;
+            modelled.fallback = None;
         }
         if let Some(machine) = &mut modelled.machine {
             let outcome = machine.invoke(&Input {
@@ -130,28 +135,37 @@ impl<'p> Model<'p> {
                     rate: outcome.rate,
                 };
                 if let Some(report) = outcome.report {
+                    modelled.measure(signals);
                     self.reports.push((modelled.flow, report));
                 }
-                return (modelled.controls != before).then_some(modelled.controls);
+                return modelled.changed(before);
             }
             modelled.end_program();
             modelled.over = true;
         }
+        modelled.measure(signals);
         let path = Path {
             mss: MSS,
+            srtt_us: modelled.srtt_us,
             available: SignalSet::ALL,
             signals,
         };
-        let (mut reno, cwnd) = match modelled.reno.take() {
-            Some(reno) => (reno, before.cwnd),
-            None => Reno::take_over(before.cwnd, &path),
+        let takeover = Takeover {
+            cwnd: before.cwnd,
+            rate: before.rate,
+            is_lossless: modelled.is_lossless,
+            timeout_ssthresh: modelled.timeout_ssthresh,
+        };
+        let (mut controller, cwnd) = match modelled.fallback.take() {
+            Some(controller) => (controller, before.cwnd),
+            None => Controller::take_over(Fallback::Cubic, &takeover, &path),
         };
         modelled.controls = Controls {
-            cwnd: reno.on_signals(cwnd, &path),
+            cwnd: controller.on_signals(cwnd, &path),
             rate: 0,
         };
-        modelled.reno = Some(reno);
-        (modelled.controls != before).then_some(modelled.controls)
+        modelled.fallback = Some(controller);
+        modelled.changed(before)
     }
 
     /// What a command comes to: refused or staged.
@@ -200,9 +214,53 @@ impl<'p> Model<'p> {
 }
 
 impl ModelFlow<'_> {
+    /// Losses, marks and timeouts, whatever controls the flow.
+    fn watch(&mut self, signals: &Signals) {
+        let lost = signals[Signal::LostPkts];
+        let marks = signals[Signal::EcnPackets].max(signals[Signal::EcnBytes]);
+        if signals[Signal::WasTimeout] != 0 {
+            self.is_lossless = false;
+            if self.timeout_ssthresh == 0 {
+                let packets = signals[Signal::PacketsInFlight].saturating_mul(MSS);
+                let in_flight = signals[Signal::BytesInFlight].max(packets);
+                let flight = match (in_flight, lost) {
+                    (0, 0) => self.controls.cwnd,
+                    _ => in_flight
+                        .saturating_add(lost.saturating_mul(MSS))
+                        .saturating_add(signals[Signal::BytesMisordered]),
+                };
+                self.timeout_ssthresh = (flight / 2).max(2 * MSS);
+            }
+        } else if lost > 0 || marks > 0 {
+            self.is_lossless = false;
+            self.timeout_ssthresh = 0;
+        }
+    }
+
+    fn measure(&mut self, signals: &Signals) {
+        let sample = signals[Signal::RttSampleUs];
+        if sample > 0 && sample < u64::MAX {
+            self.srtt_us = match self.srtt_us {
+                0 => sample,
+                old => old - old / 8 + sample / 8,
+            };
+        }
+    }
+
+    /// What changed of the controls.
+    fn changed(&mut self, before: Controls) -> Option<Controls> {
+        if self.controls == before {
+            return None;
+        }
+        if self.controls.cwnd >= self.timeout_ssthresh {
+            self.timeout_ssthresh = 0;
+        }
+        Some(self.controls)
+    }
+
     fn end_program(&mut self) {
         if self.machine.take().is_some() {
-            self.reno = None;
+            self.fallback = None;
         }
         self.stage = None;
     }
@@ -308,7 +366,10 @@ fn follow(programs: &[Program], steps: &[Step], backend: Backend) -> Result<(), 
                         rate: 0,
                     },
                     machine: None,
-                    reno: Some(Reno::new()),
+                    fallback: Some(Controller::new(Fallback::Cubic, None)),
+                    srtt_us: 0,
+                    is_lossless: true,
+                    timeout_ssthresh: 0,
                     stage: None,
                     known: false,
                     announce: true,

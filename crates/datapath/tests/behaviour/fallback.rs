@@ -1,7 +1,7 @@
-//! Reno: RFC 5681 by its rules, on whatever ACKs come.
+//! Reno: RFC 5681 by its rules, on whatever ACKs come; and how a fallback takes a flow over.
 
-use fairwater_datapath::fallback::{Path, Reno};
-use fairwater_datapath::{Signal, Signals};
+use fairwater_datapath::fallback::{Controller, Path, Reno, Takeover};
+use fairwater_datapath::{Fallback, Signal, Signals};
 use fairwater_lang::SignalSet;
 use proptest::prelude::*;
 
@@ -10,6 +10,7 @@ const MSS: u64 = 1000;
 fn path(signals: &Signals) -> Path<'_> {
     Path {
         mss: MSS,
+        srtt_us: 0,
         available: SignalSet::ALL,
         signals,
     }
@@ -89,9 +90,67 @@ fn a_window_that_is_not_used_does_not_grow() {
 #[test]
 fn what_a_program_left_is_taken_over_as_far_as_it_was_used() {
     let ack = signals(MSS, 0, 30 * MSS, false);
-    assert_eq!(Reno::take_over(1 << 50, &path(&ack)).1, 60 * MSS);
-    assert_eq!(Reno::take_over(40 * MSS, &path(&ack)).1, 40 * MSS);
-    assert_eq!(Reno::take_over(1, &path(&ack)).1, MSS);
+    let taken = |cwnd, rate| {
+        let takeover = Takeover {
+            cwnd,
+            rate,
+            ..Takeover::default()
+        };
+        let (controller, cwnd) = Controller::take_over(Fallback::Cubic, &takeover, &path(&ack));
+        assert_eq!(controller.ssthresh(), Some(cwnd), "no second slow start");
+        cwnd
+    };
+    assert_eq!(taken(1 << 50, 0), 62 * MSS);
+    assert_eq!(taken(40 * MSS, 0), 40 * MSS);
+    assert_eq!(taken(1, 0), MSS);
+    // A paced flow is left with what it used: 31 segments, of which the ACK acknowledged one.
+    assert_eq!(taken(1 << 50, 1), 31 * MSS);
+    assert_eq!(taken(20 * MSS, 1), 20 * MSS);
+}
+
+#[test]
+fn a_paced_flow_that_drains_the_queue_is_taken_over_with_what_its_rate_fills() {
+    // BBR's PROBE_RTT: 4 segments in flight, of a path of 1 MB/s and 100 ms.
+    let mut ack = signals(MSS, 0, 3 * MSS, false);
+    ack[Signal::RateIncoming] = 1_000_000;
+    let path = Path {
+        srtt_us: 100_000,
+        ..path(&ack)
+    };
+    let takeover = Takeover {
+        cwnd: 200 * MSS,
+        rate: 1_000_000,
+        ..Takeover::default()
+    };
+    let (_, cwnd) = Controller::take_over(Fallback::Cubic, &takeover, &path);
+    assert_eq!(cwnd, 100 * MSS);
+}
+
+#[test]
+fn slow_start_goes_on_after_a_takeover_only_in_a_young_flow_and_after_a_timeout() {
+    let ack = signals(MSS, 0, 200 * MSS, false);
+    let ssthresh = |takeover: Takeover| {
+        let (controller, _) = Controller::take_over(Fallback::Reno, &takeover, &path(&ack));
+        controller.ssthresh()
+    };
+    let young = Takeover {
+        cwnd: 100 * MSS,
+        is_lossless: true,
+        ..Takeover::default()
+    };
+    assert_eq!(ssthresh(young), None);
+    let large = Takeover {
+        cwnd: 101 * MSS,
+        ..young
+    };
+    assert_eq!(ssthresh(large), Some(101 * MSS));
+    let timed_out = Takeover {
+        cwnd: 3 * MSS,
+        is_lossless: false,
+        timeout_ssthresh: 50 * MSS,
+        ..young
+    };
+    assert_eq!(ssthresh(timed_out), Some(50 * MSS));
 }
 
 fn invocations() -> impl Strategy<Value = Vec<(u64, u64, u64, bool)>> {

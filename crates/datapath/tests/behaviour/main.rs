@@ -3,9 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod ccp;
+mod cubic;
 mod fallback;
 mod flows;
 mod harness;
 mod messages;
 mod one_control;
 mod queues;
+mod release;

@@ -12,6 +12,8 @@ mod copa;
 mod cubic;
 mod dctcp;
 mod ecn;
+mod fallback;
+mod hand_over;
 mod hybla;
 mod illinois;
 mod ledbatpp;
