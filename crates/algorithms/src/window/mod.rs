@@ -92,6 +92,8 @@ pub(crate) struct Window {
     per_mss: Var,
     ceiling: Var,
     last_cwnd: Var,
+    threshold: Var,
+    by_rate: Option<Var>,
     goal: Option<Var>,
     keep: Option<Var>,
     gain: Option<Var>,
@@ -194,6 +196,8 @@ impl Window {
             per_mss: p.variable("per_mss")?,
             ceiling: p.variable("ceiling")?,
             last_cwnd: p.variable("last_cwnd")?,
+            threshold: p.variable("threshold")?,
+            by_rate: variable(shape.slow_start == SlowStart::ProgramRate, "by_rate")?,
             goal: variable(shape.slow_start == SlowStart::Plane, "goal")?,
             keep: variable(shape.decrease == Decrease::AsPlaneSays, "keep")?,
             gain: variable(shape.doubling == Doubling::AsPlaneSays, "gain")?,
@@ -205,10 +209,17 @@ impl Window {
         })
     }
 
-    /// Sets what the program cannot know of a new flow.
+    /// Sets what the program cannot know of a new flow. A flow that has left slow start before does not
+    /// begin another: HyStart, which is for the first slow start alone, does not run either.
     pub(crate) fn begin(&self, info: &FlowInfo, control: &mut Control) {
         control.update(self.mss, info.mss.max(1));
         control.update(self.last_cwnd, info.cwnd);
+        if let Some(ssthresh) = info.ssthresh {
+            control.update(self.threshold, ssthresh);
+            if let Some(by_rate) = self.by_rate {
+                control.update(by_rate, 0_u64);
+            }
+        }
     }
 
     pub(crate) fn read(&self, report: &Report) -> WindowSample {

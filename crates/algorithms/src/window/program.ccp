@@ -56,6 +56,7 @@
   (per_mss +infinity)              # bytes to be acknowledged for cwnd to grow by one mss
   (ceiling +infinity)              # growth stops here until the plane says more
   (last_cwnd 14480)                # cwnd at the end of the last invocation
+  (threshold +infinity)            # ssthresh, which a flow may bring with it; the report copies it
   (when loss_factor_in_plane
     (keep 512))                    # what a loss leaves of cwnd, in 1024ths
   (when gain_in_plane
@@ -141,7 +142,7 @@
 
 # Only an undo of a spurious reduction raises cwnd behind the program's back.
 (when (&& (> Report.mode 0) (> Cwnd last_cwnd))
-  (:= Report.ssthresh ssthresh_before)
+  (:= threshold ssthresh_before)
   (:= Report.mode 0)
   (:= recover 0)
   (:= lost_later 0)
@@ -155,8 +156,8 @@
   (when (== Report.mode 0)
     (:= Report.before
       (if slow_start_by_rate (if (> Rate 0) (min last_cwnd outstanding) last_cwnd) last_cwnd))
-    (:= ssthresh_before Report.ssthresh)
-    (:= Report.ssthresh
+    (:= ssthresh_before threshold)
+    (:= threshold
       (max (* mss (/ (if loss_factor_in_plane (/ (* keep Report.before) 1024)
                        (* loss_factor Report.before))
                      mss))
@@ -181,7 +182,7 @@
   (when (|| (== recover 0) (&& (== Report.mode 1) (<= outstanding Ack.bytes_acked)))
     (:= recover 0)
     (:= lost_later (if (> sacked 0) lost_later 0))
-    (when (== Report.mode 1) (:= Cwnd Report.ssthresh))
+    (when (== Report.mode 1) (:= Cwnd threshold))
     (:= Report.mode 0)
     (report)))
 
@@ -200,8 +201,8 @@
     (:= Rate 0))
   (when slow_start_in_plane (:= goal 0))
   (:= Report.before Cwnd)
-  (:= ssthresh_before Report.ssthresh)
-  (:= Report.ssthresh
+  (:= ssthresh_before threshold)
+  (:= threshold
     (max (if mark_share
            (if (> (+ lost_now lost_later) 0)
              (* loss_factor Cwnd)
@@ -230,9 +231,9 @@
   (:= last_flight Flow.bytes_in_flight)
   (when (> delivered 0)
     (:= allowed
-      (if (> Flow.bytes_in_flight Report.ssthresh)
-        (- (+ (/ (* Report.ssthresh prr_delivered) Report.before) (- mss 1)) prr_out)
-        (min (- Report.ssthresh Flow.bytes_in_flight)
+      (if (> Flow.bytes_in_flight threshold)
+        (- (+ (/ (* threshold prr_delivered) Report.before) (- mss 1)) prr_out)
+        (min (- threshold Flow.bytes_in_flight)
              (+ (max (- prr_delivered prr_out) delivered)
                 (if (&& (> Ack.bytes_acked 0) (== lost_now 0)) mss 0)))))
     (when (== prr_out 0) (:= allowed (max allowed mss)))
@@ -244,7 +245,7 @@
 # round trip, whatever the path: there, only the delay tells. A round trip begins with the first ACK
 # beyond the last one's: were it the last of those, each round would begin twice as many ACKs early
 # as the one before, until eight of them, from the end of a burst and so late, pass for a queue.
-(when (&& hystart_classic (&& (== Report.ssthresh +infinity) (> Ack.bytes_acked 0)))
+(when (&& hystart_classic (&& (== threshold +infinity) (> Ack.bytes_acked 0)))
   (when (< round_packets Ack.packets_acked)
     (:= round_packets (+ (+ Flow.packets_in_flight Ack.packets_acked) (/ sacked mss)))
     (:= round_start Ack.now)
@@ -267,11 +268,11 @@
         (:= by_rate false)
         (when (> Rate 0) (:= Cwnd (max mss (min Cwnd outstanding))))
         (:= Rate 0))
-      (:= Report.ssthresh Cwnd)
+      (:= threshold Cwnd)
       (report))))
 
 # RFC 9406 4.2, in the initial slow start only.
-(when (&& hystart_plus_plus (&& (== Report.ssthresh +infinity) (> Ack.bytes_acked 0)))
+(when (&& hystart_plus_plus (&& (== threshold +infinity) (> Ack.bytes_acked 0)))
   (when (< round_packets Ack.packets_acked)
     (:= last_round_min_us round_min_us)
     (:= round_min_us +infinity)
@@ -281,7 +282,7 @@
       (:= css_rounds (+ css_rounds 1))
       (when (>= css_rounds 5)
         (:= css false)
-        (:= Report.ssthresh Cwnd)
+        (:= threshold Cwnd)
         (report))))
   (:= round_packets (- round_packets Ack.packets_acked))
   (:= round_min_us (min round_min_us Flow.rtt_sample_us))
@@ -317,22 +318,22 @@
   # a round trip is acknowledged in the next, where the window grows again: so its first samples are
   # compared with the window that was held, not with the one that has grown since. When slow start
   # ends, the queue that it built is given back (there, too).
-  (when (&& (&& (! hold) (< Cwnd Report.ssthresh))
+  (when (&& (&& (! hold) (< Cwnd threshold))
             (&& limited (|| (== samples 8)
                             (&& (< round_packets Ack.packets_acked)
                                 (&& (>= samples 3) (< samples 8))))))
     (:= Report.queued (/ (* held (- round_min_us Report.min_rtt_us)) round_min_us))
     (when (> Report.queued (* vegas_gamma mss))
       (:= Cwnd (max (* 2 mss) (+ (- held Report.queued) mss)))
-      (:= Report.ssthresh Cwnd)))
+      (:= threshold Cwnd)))
   (when (< round_packets Ack.packets_acked)
-    (when (&& (>= Cwnd Report.ssthresh) (&& limited (> samples 0)))
+    (when (&& (>= Cwnd threshold) (&& limited (> samples 0)))
       (:= Report.queued (/ (* Cwnd (- round_min_us Report.min_rtt_us)) round_min_us))
       (when (|| (< samples 3) (< Report.queued (* vegas_alpha mss)))
         (:= Cwnd (+ Cwnd mss)))
       (when (&& (>= samples 3) (> Report.queued (* vegas_beta mss)))
         (:= Cwnd (max (* 2 mss) (- Cwnd mss)))
-        (:= Report.ssthresh (min Report.ssthresh Cwnd))))
+        (:= threshold (min threshold Cwnd))))
     (:= round_packets (+ Flow.packets_in_flight Ack.packets_acked))
     (:= round_min_us +infinity)
     (:= samples 0)
@@ -358,23 +359,23 @@
               (&& limited (> Ack.bytes_acked 0))))
   (:= Report.acked (+ Report.acked delivered))
   (:= growth delivered)
-  (when (< Cwnd Report.ssthresh)
+  (when (< Cwnd threshold)
     (:= steps (min (if gain_in_plane (/ (* gain delivered) 1024)
                      (if vegas (if hold 0 delivered)
                        (if hystart_plus_plus (if css (/ delivered 4) delivered)
                          delivered)))
-                   (- Report.ssthresh Cwnd)))
+                   (- threshold Cwnd)))
     (:= Cwnd (+ Cwnd steps))
-    (:= growth (if (< Cwnd Report.ssthresh) 0 (- delivered steps)))))
+    (:= growth (if (< Cwnd threshold) 0 (- delivered steps)))))
 
 # Slow start in the plane (CCP 4.4, Figure 4): it adds what was acknowledged, each report.
 (when (&& slow_start_in_plane (&& (!= Report.mode 1) (&& limited (> Ack.bytes_acked 0))))
   (:= growth delivered)
-  (when (< Cwnd Report.ssthresh)
+  (when (< Cwnd threshold)
     (:= growth 0)
     (:= Report.acked (+ Report.acked
                         (if hystart_plus_plus (if css (/ delivered 4) delivered) delivered)))
-    (:= Cwnd (max Cwnd (min goal Report.ssthresh))))
+    (:= Cwnd (max Cwnd (min goal threshold))))
   (:= Report.acked (+ Report.acked growth)))
 
 (when (&& reno_pace (> growth 0))
@@ -395,6 +396,7 @@
 
 (when true
   (:= last_cwnd Cwnd)
+  (:= Report.ssthresh threshold)
   (:= growth 0))
 
 (when (|| report_each_ack

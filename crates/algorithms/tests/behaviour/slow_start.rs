@@ -1,7 +1,7 @@
 //! Slow start in its three places (CCP §4.4), and its end.
 
 use crate::support::driver::Driver;
-use crate::support::path::{Path, Sample, run};
+use crate::support::path::{INITIAL_WINDOW, MSS, Path, Sample, run};
 
 const RTT_US: u64 = 100_000;
 
@@ -23,6 +23,57 @@ fn by_cwnd_the_window_doubles_each_round_trip() {
             let cwnd = cwnd_at(&samples, trips * RTT_US + RTT_US / 2);
             assert_eq!(cwnd, 10 << trips, "{algorithm} after {trips} round trips");
         }
+    }
+}
+
+/// A hand-over: what the flow knew of the path before holds, also when its window is above the threshold.
+#[test]
+fn a_flow_that_has_left_slow_start_does_not_begin_another() {
+    const SHORT_US: u64 = 25_000;
+    let path = || Path::new(20_000, SHORT_US, 10_000);
+    for algorithm in [
+        "reno",
+        "reno:slow_start=plane",
+        "reno:slow_start=program-rate",
+        "cubic",
+        "cubic:hystart=plusplus",
+        "vegas",
+        "hybla",
+        "illinois",
+        "dctcp",
+    ] {
+        let windows = |ssthresh| {
+            let mut driver = Driver::with_ssthresh(algorithm, ssthresh);
+            let samples = run(path(), &mut driver, 0.2);
+            let all = samples.iter().map(|sample| sample.cwnd);
+            (all.min().unwrap(), cwnd_at(&samples, 7 * SHORT_US / 2))
+        };
+        for ssthresh in [INITIAL_WINDOW / 2, INITIAL_WINDOW] {
+            let (least, third) = windows(Some(ssthresh));
+            assert!(least >= INITIAL_WINDOW / MSS, "{algorithm}: {least}");
+            // Illinois grows fastest: by up to 10 segments a round trip.
+            assert!(third <= 4 * INITIAL_WINDOW / MSS, "{algorithm}: {third}");
+        }
+        // Without a threshold: 10 segments double three times, but for Vegas, which doubles less often.
+        if !matches!(
+            algorithm,
+            "vegas" | "reno:slow_start=plane" | "reno:slow_start=program-rate"
+        ) {
+            let (_, third) = windows(None);
+            assert!(third >= 7 * INITIAL_WINDOW / MSS, "{algorithm}: {third}");
+        }
+    }
+}
+
+#[test]
+fn a_flow_below_its_threshold_takes_slow_start_up_to_it() {
+    for algorithm in ["reno", "cubic"] {
+        let mut driver = Driver::with_ssthresh(algorithm, Some(2 * INITIAL_WINDOW));
+        let samples = run(long(), &mut driver, 0.5);
+        let cwnd = cwnd_at(&samples, 3 * RTT_US / 2);
+        assert_eq!(cwnd, 2 * INITIAL_WINDOW / MSS, "{algorithm}");
+        let later = cwnd_at(&samples, 9 * RTT_US / 2);
+        assert!((cwnd..cwnd + 6).contains(&later), "{algorithm}: {later}");
     }
 }
 

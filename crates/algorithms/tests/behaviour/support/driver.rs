@@ -37,6 +37,11 @@ impl CommandSink for Staged {
 impl Driver {
     /// A flow of the algorithm that the text stands for.
     pub(crate) fn new(spec: &str) -> Self {
+        Self::with_ssthresh(spec, None)
+    }
+
+    /// A flow that another algorithm controlled before, with its slow start threshold, bytes.
+    pub(crate) fn with_ssthresh(spec: &str, ssthresh: Option<u64>) -> Self {
         let choice = fairwater_algorithms::by_spec(spec).unwrap();
         let mut plane = Plane::new();
         plane.add(|programs| choice.build(programs)).unwrap();
@@ -48,9 +53,7 @@ impl Driver {
             remote: "192.0.2.2:2".parse().unwrap(),
             mss: MSS as u32,
             cwnd: INITIAL_WINDOW,
-            srtt_us: 0,
-            now_us: 0,
-            tag: 0,
+            ssthresh,
             ..FlowInfo::default()
         };
         let mut staged = Staged::default();
