@@ -177,9 +177,9 @@ typedef struct fw_datapath fw_datapath;
 typedef struct fw_callbacks {
   // Apply a congestion window, bytes, to the flow that was started with `flow_user_data`.
   // Called when the window differs from the one before, only from fw_flow_ack of that flow.
-  // From 1 to UINT64_MAX, as a program's arithmetic saturates: compare with it, do not add to
-  // it. NULL for a transport that paces and has no window, if set_rate is there: programs' windows
-  // then bound the rate, which is at most cwnd / SRTT.
+  // From 1 to UINT64_MAX, as a program's arithmetic saturates and a flow that is released has no
+  // window: compare with it, do not add to it. NULL for a transport that paces and has no window, if
+  // set_rate is there: programs' windows then bound the rate, which is at most cwnd / SRTT.
   void (*set_cwnd)(void *flow_user_data, uint64_t bytes);
   // Pace the flow at this rate, bytes per second, at most 2^40; 0 is no rate: the window alone
   // limits. Called as set_cwnd is. NULL for a transport that does not pace, if set_cwnd is there:

@@ -11,7 +11,7 @@ use fairwater_exec::frame::FrameLayout;
 use fairwater_lang::{Program, SignalSet};
 use fairwater_plane::{Ecn, HostedAlgorithm, ProgramId};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, OpenObject};
 
 use crate::clock::now_us;
 use crate::compiled::{Callback, Context, Entry, load};
@@ -20,8 +20,11 @@ use crate::flow::{Frame, Frames, PlanePage};
 use crate::kernel_types::KernelTypes;
 use crate::layout::{self, MAX_ALGORITHMS, MAX_PROGRAMS};
 use crate::shared::Shared;
-use crate::skeleton::datapath::{FairwaterSkelBuilder, OpenFairwaterSkel};
+use crate::skeleton::datapath::{FairwaterSkel, FairwaterSkelBuilder, OpenFairwaterSkel};
 use crate::{LinuxError, Options, observe};
+
+/// What fails when the kernel does not take the programs.
+const LOAD: &str = "load the kernel side";
 
 /// Attempts to find a unique name that nobody has registered.
 const NAME_ATTEMPTS: u32 = 64;
@@ -139,13 +142,7 @@ impl KernelSide {
                     let registered = setup.register(&side.maps, &side.page)?;
                     side.registered.push(registered);
                 }
-                None => {
-                    let mut first = setup.create(&programs, types)?;
-                    first.programs = std::mem::take(&mut table);
-                    let registered = setup.register(&first.maps, &first.page)?;
-                    first.registered.push(registered);
-                    side = Some(first);
-                }
+                None => side = Some(setup.create(&programs, std::mem::take(&mut table), types)?),
             }
         }
         side.ok_or(LinuxError::NoAlgorithm)
@@ -199,21 +196,20 @@ struct Setup<'a> {
 }
 
 impl Setup<'_> {
-    /// Creates the maps that all algorithms share, and installs all programs.
+    /// Creates the maps that all algorithms share, installs all programs, and registers the
+    /// algorithm.
     fn create(
         &self,
         programs: &[NamedProgram<'_>],
+        table: ProgramTable,
         types: &KernelTypes,
     ) -> Result<KernelSide, LinuxError> {
-        let what = "load the kernel side";
+        let name = self.name(0)?;
         let mut cell = MaybeUninit::uninit();
-        let mut open = FairwaterSkelBuilder::default()
-            .open(&mut cell)
-            .map_err(LinuxError::bpf(what))?;
+        let mut open = self.open(&mut cell, &name)?;
         self.size(&mut open, programs)
-            .and_then(|()| self.specialise(&mut open))
             .map_err(LinuxError::bpf("size the kernel side's maps"))?;
-        let skel = open.load().map_err(LinuxError::bpf(what))?;
+        let mut skel = open.load().map_err(LinuxError::bpf(LOAD))?;
         let own = |map| MapHandle::try_from(map).map_err(LinuxError::bpf("keep a map"));
         let maps = Maps {
             frames: own(&skel.maps.fw_frames)?,
@@ -244,27 +240,43 @@ impl Setup<'_> {
         };
         install(programs, &context, &maps.programs)?;
         page.heartbeat_us().store(now_us(), Release);
+        let registered = match self.attach(&mut skel, name, &page) {
+            Err(LinuxError::NameTaken { .. }) if self.options.unique_names => {
+                self.register(&maps, &page)?
+            }
+            result => result?,
+        };
         Ok(KernelSide {
             layout: self.layout,
             frames,
             page,
             maps,
-            programs: ProgramTable::default(),
-            registered: Vec::new(),
+            programs: table,
+            registered: vec![registered],
         })
+    }
+
+    /// The name under which the algorithm is to be registered: `attempt` distinguishes those of this
+    /// run alone.
+    fn name(&self, attempt: u32) -> Result<String, LinuxError> {
+        let algorithm = self.hosted.name();
+        if self.options.unique_names {
+            unique_name(algorithm, process::id().wrapping_add(attempt))
+        } else {
+            kernel_name(algorithm)
+        }
     }
 
     /// Registers the algorithm as a congestion control over these maps.
     fn register(&self, maps: &Maps, page: &PlanePage) -> Result<Registered, LinuxError> {
-        let algorithm = self.hosted.name();
-        if !self.options.unique_names {
-            return self.register_as(kernel_name(algorithm)?, maps, page);
-        }
         let mut attempt = 0;
         loop {
-            let name = unique_name(algorithm, process::id().wrapping_add(attempt))?;
-            match self.register_as(name, maps, page) {
-                Err(LinuxError::NameTaken { .. }) if attempt < NAME_ATTEMPTS => attempt += 1,
+            match self.register_as(self.name(attempt)?, maps, page) {
+                Err(LinuxError::NameTaken { .. })
+                    if self.options.unique_names && attempt < NAME_ATTEMPTS =>
+                {
+                    attempt += 1;
+                }
                 result => return result,
             }
         }
@@ -276,38 +288,53 @@ impl Setup<'_> {
         maps: &Maps,
         page: &PlanePage,
     ) -> Result<Registered, LinuxError> {
-        let what = "load the kernel side";
         let mut cell = MaybeUninit::uninit();
+        let mut open = self.open(&mut cell, &name)?;
+        reuse(&mut open, maps).map_err(LinuxError::bpf("share the kernel side's maps"))?;
+        let mut skel = open.load().map_err(LinuxError::bpf(LOAD))?;
+        self.attach(&mut skel, name, page)
+    }
+
+    /// Opens the programs for this algorithm, to be registered under this name.
+    fn open<'s>(
+        &self,
+        cell: &'s mut MaybeUninit<OpenObject>,
+        name: &str,
+    ) -> Result<OpenFairwaterSkel<'s>, LinuxError> {
         let mut open = FairwaterSkelBuilder::default()
-            .open(&mut cell)
-            .map_err(LinuxError::bpf(what))?;
-        self.specialise(&mut open)
-            .and_then(|()| reuse(&mut open, maps))
-            .map_err(LinuxError::bpf("share the kernel side's maps"))?;
-        let ecn = self.hosted.requirements().ecn;
-        if ecn == Ecn::Required {
-            open.struct_ops.fw_ops_mut().flags |= layout::NEEDS_ECN;
+            .open(cell)
+            .map_err(LinuxError::bpf(LOAD))?;
+        self.specialise(&mut open).map_err(LinuxError::bpf(LOAD))?;
+        let operations = open.struct_ops.fw_ops_mut();
+        if self.hosted.requirements().ecn == Ecn::Required {
+            operations.flags |= layout::NEEDS_ECN;
         }
-        open.struct_ops.fw_ops_mut().name = [0; 16];
-        copy(&mut open.struct_ops.fw_ops_mut().name, &name);
-        let mut skel = open.load().map_err(LinuxError::bpf(what))?;
-        let link = skel
-            .maps
-            .fw_ops
-            .attach_struct_ops()
-            .map_err(|error| match error.kind() {
-                libbpf_rs::ErrorKind::AlreadyExists => LinuxError::NameTaken {
-                    holder: observe::holder(&name),
-                    name: name.clone(),
-                },
-                _ => LinuxError::bpf("register the congestion control")(error),
-            })?;
+        operations.name = [0; 16];
+        copy(&mut operations.name, name);
+        Ok(open)
+    }
+
+    /// Registers what is loaded.
+    fn attach(
+        &self,
+        skel: &mut FairwaterSkel<'_>,
+        name: String,
+        page: &PlanePage,
+    ) -> Result<Registered, LinuxError> {
+        let attached = skel.maps.fw_ops.attach_struct_ops();
+        let link = attached.map_err(|error| match error.kind() {
+            libbpf_rs::ErrorKind::AlreadyExists => LinuxError::NameTaken {
+                holder: observe::holder(&name),
+                name: name.clone(),
+            },
+            _ => LinuxError::bpf("register the congestion control")(error),
+        })?;
         // Not before: whoever looks for the holder of a name that is taken would find this plane.
         page.set_algorithm(self.place, &name);
         Ok(Registered {
             algorithm: self.algorithm,
             name,
-            ecn,
+            ecn: self.hosted.requirements().ecn,
             _link: link,
         })
     }

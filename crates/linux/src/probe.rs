@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::{fs, io};
 
+use fairwater_plane::Fallback;
 use libbpf_rs::btf::types::{Func, FuncProto, Ptr, Struct};
 use libbpf_rs::btf::{Btf, ReferencesType};
 use libbpf_rs::{MapHandle, MapType, libbpf_sys};
@@ -39,7 +40,22 @@ pub struct Missing {
     pub needed_for: &'static str,
 }
 
+/// Name of the feature that the fallback depends on.
+const CUBIC: &str = "Cubic's kfuncs";
+
 impl Probe {
+    /// What controls the flows of Linux TCP while no program does: the kernel's own Cubic where eBPF may
+    /// call it, Reno elsewhere.
+    #[must_use]
+    pub fn fallback(&self) -> Fallback {
+        let cubic = self.features.iter().find(|f| f.name == CUBIC);
+        if cubic.is_some_and(|feature| feature.found.is_ok()) {
+            Fallback::Cubic
+        } else {
+            Fallback::Reno
+        }
+    }
+
     /// Whether the Linux datapath can run.
     ///
     /// # Errors
@@ -168,11 +184,7 @@ fn options(btf: &libbpf_rs::Result<Btf<'_>>) -> Vec<Feature> {
         false => Err(absent.to_owned()),
     };
     vec![
-        optional(
-            "Cubic's kfuncs",
-            "the fallback; without them it is Reno",
-            cubic(btf),
-        ),
+        optional(CUBIC, "the fallback; without them it is Reno", cubic(btf)),
         optional(
             "TCP iterator",
             "`attach --move-existing` and taking over sockets after a crash",
@@ -249,15 +261,28 @@ fn cong_control_arguments(btf: &Btf<'_>) -> Option<usize> {
     Some(FuncProto::try_from(pointee).ok()?.iter().count())
 }
 
+/// What `has_cubic` of `bpf/fallback.h` asks for.
+const CUBIC_FUNCTIONS: [&str; 6] = [
+    "cubictcp_init",
+    "cubictcp_recalc_ssthresh",
+    "cubictcp_cong_avoid",
+    "cubictcp_state",
+    "cubictcp_acked",
+    "cubictcp_cwnd_event",
+];
+
 /// Whether eBPF may call the kernel's Cubic, built in or a module.
 fn cubic(btf: &libbpf_rs::Result<Btf<'_>>) -> Result<String, String> {
-    let function = "cubictcp_cong_avoid";
-    let built_in = btf
-        .as_ref()
-        .is_ok_and(|b| b.type_by_name::<Func<'_>>(function).is_some());
-    match built_in || Path::new(CUBIC_MODULE_BTF).exists() {
-        true => Ok(function.to_owned()),
-        false => Err("the kernel does not offer its Cubic (CONFIG_TCP_CONG_CUBIC)".to_owned()),
+    let missing = CUBIC_FUNCTIONS.into_iter().find(|function| {
+        let found = |b: &Btf<'_>| b.type_by_name::<Func<'_>>(function).is_some();
+        !btf.as_ref().is_ok_and(found)
+    });
+    match missing {
+        None => Ok("built in".to_owned()),
+        Some(_) if Path::new(CUBIC_MODULE_BTF).exists() => Ok("the module tcp_cubic".to_owned()),
+        Some(function) => Err(format!(
+            "the kernel does not offer `{function}` of its Cubic (CONFIG_TCP_CONG_CUBIC)"
+        )),
     }
 }
 
@@ -305,6 +330,23 @@ mod tests {
         assert_eq!(parse_release("6.18.44-fc-v595"), Some((6, 18)));
         assert_eq!(parse_release("6.9.0"), Some((6, 9)));
         assert_eq!(parse_release("garbage"), None);
+    }
+
+    #[test]
+    fn the_fallback_is_reno_where_the_kernels_cubic_is_not_to_be_called() {
+        let fallback = |found| {
+            let feature = Feature {
+                name: CUBIC,
+                needed_for: "the fallback",
+                required: false,
+                found,
+            };
+            let features = vec![feature];
+            Probe { features }.fallback()
+        };
+        assert_eq!(fallback(Ok("built in".to_owned())), Fallback::Cubic);
+        assert_eq!(fallback(Err("absent".to_owned())), Fallback::Reno);
+        assert_eq!(Probe { features: vec![] }.fallback(), Fallback::Reno);
     }
 
     #[test]

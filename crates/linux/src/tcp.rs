@@ -29,7 +29,11 @@ use crate::{LinuxError, Options, SIGNALS, probe, wakeup};
 /// Longest time between two turns.
 const LONGEST_TURN: Duration = Duration::from_millis(50);
 
-/// What Linux TCP has and can do.
+/// `SMALL_WINDOW` of `bpf/fallback.h`, segments.
+const SMALL_WINDOW: u64 = 100;
+
+/// What Linux TCP has and can do where eBPF may call the kernel's Cubic. Elsewhere its fallback is Reno
+/// ([`Probe::fallback`](crate::probe::Probe::fallback)).
 pub const CAPABILITIES: Capabilities = Capabilities {
     signals: SignalQualities::exact(SIGNALS),
     abilities: Abilities::ALL,
@@ -46,6 +50,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
 #[derive(Debug)]
 pub struct LinuxTcp {
     side: KernelSide,
+    capabilities: Capabilities,
     inbox: Inbox,
     batch: Batch,
     options: Options,
@@ -95,17 +100,23 @@ impl LinuxTcp {
     /// What the machine lacks, a name that is taken, or a call that failed. Nothing is left
     /// registered then.
     pub fn attach(algorithms: &[HostedAlgorithm], options: Options) -> Result<Self, LinuxError> {
-        probe::probe().require()?;
+        let probe = probe::probe();
+        probe.require()?;
+        let capabilities = Capabilities {
+            fallback: probe.fallback(),
+            ..CAPABILITIES
+        };
         let types = KernelTypes::read()?;
         let served: Vec<_> = algorithms
             .iter()
             .enumerate()
-            .filter(|(_, hosted)| hosted.requirements().unmet(&CAPABILITIES).is_empty())
+            .filter(|(_, hosted)| hosted.requirements().unmet(&capabilities).is_empty())
             .collect();
         let side = KernelSide::load(&served, &options, &types)?;
         let mut attached = Self {
             inbox: Inbox::new(side.events())?,
             side,
+            capabilities,
             batch: Batch::default(),
             options,
             flows: Vec::new(),
@@ -348,11 +359,7 @@ impl LinuxTcp {
             frame.set_algorithm(place);
             let info = frame.info(now_us());
             let info = FlowInfo {
-                // No second slow start.
-                ssthresh: Some(
-                    info.ssthresh
-                        .map_or(info.cwnd, |known| known.min(info.cwnd)),
-                ),
+                ssthresh: next_ssthresh(&info),
                 ..info
             };
             self.resume(flow, algorithm, &info, port);
@@ -439,7 +446,7 @@ impl DirectDatapath for LinuxTcp {
     }
 
     fn capabilities(&self) -> Capabilities {
-        CAPABILITIES
+        self.capabilities
     }
 
     fn readable(&self) -> Option<BorrowedFd<'_>> {
@@ -526,6 +533,18 @@ impl CommandSink for Stager<'_> {
         if let Some(frame) = self.side.frame(flow.slot) {
             staging::stage(frame, self.side, flow.generation, command);
         }
+    }
+}
+
+/// The slow-start threshold with which a flow is handed over, bytes: none for one that has lost nothing
+/// and whose window is small, which goes on with its first slow start as under the fallback. Any other
+/// does not begin a second.
+fn next_ssthresh(info: &FlowInfo) -> Option<u64> {
+    let small = u64::from(info.mss).saturating_mul(SMALL_WINDOW);
+    match info.ssthresh {
+        None if info.cwnd <= small => None,
+        None => Some(info.cwnd),
+        Some(known) => Some(known.min(info.cwnd)),
     }
 }
 
