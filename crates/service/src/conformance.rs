@@ -112,20 +112,30 @@ impl Conformance {
         }
     }
 
-    /// The signals that the datapath calls exact and that did not move, each the first time.
+    /// The signals that the datapath calls exact and that did not move, each the first time: those
+    /// that explain the most fields. Signals that explain the same fields cannot be told apart, and
+    /// are one entry.
     pub(crate) fn judge(
         &mut self,
         watch: &Watch,
         witnesses: &[(Signal, Witnesses)],
         capabilities: &Capabilities,
-    ) -> Vec<Signal> {
+    ) -> Vec<Vec<Signal>> {
+        let is_suspect = |(signal, witnesses): &&(Signal, Witnesses)| {
+            capabilities.signals.of(*signal) == SignalQuality::Exact && watch.lacks(witnesses)
+        };
+        let suspects: Vec<_> = witnesses.iter().filter(is_suspect).collect();
         let mut unmoved = Vec::new();
-        for (signal, witnesses) in witnesses {
-            let exact = capabilities.signals.of(*signal) == SignalQuality::Exact;
-            if exact && !self.named.contains(*signal) && watch.lacks(witnesses) {
-                self.named.insert(*signal);
-                unmoved.push(*signal);
+        for (_, explained) in &suspects {
+            let by_more = |(_, other): &&(Signal, Witnesses)| explained.is_part_of(other);
+            let alike = suspects.iter().filter(|(_, other)| other == explained);
+            let alike: Vec<_> = alike.map(|(signal, _)| *signal).collect();
+            let named = alike.iter().any(|signal| self.named.contains(*signal));
+            if named || suspects.iter().copied().any(|other| by_more(&other)) {
+                continue;
             }
+            alike.iter().for_each(|signal| self.named.insert(*signal));
+            unmoved.push(alike);
         }
         unmoved
     }
@@ -171,6 +181,13 @@ impl Watch {
 /// Report fields that tell of a signal, and the value that each has without it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Witnesses(Vec<(usize, u64)>);
+
+impl Witnesses {
+    /// Whether the other has all of these, and more.
+    fn is_part_of(&self, other: &Self) -> bool {
+        other.0.len() > self.0.len() && self.0.iter().all(|witness| other.0.contains(witness))
+    }
+}
 
 /// The witnesses of each signal that moves wherever data is delivered and that the program reads.
 pub(crate) fn witnesses(program: &Program) -> Vec<(Signal, Witnesses)> {

@@ -89,8 +89,8 @@ pub enum ServiceNotice {
     SignalUnmoved {
         /// The datapath's name.
         datapath: String,
-        /// The signal's name.
-        signal: &'static str,
+        /// The signal's name; several with "or" between them where the reports do not tell which.
+        signal: String,
         /// The algorithm whose programs read it.
         algorithm: String,
         /// How many reports were looked at.

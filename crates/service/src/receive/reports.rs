@@ -8,7 +8,7 @@ use crate::conformance::{Conformance, Watch};
 use crate::notice::ServiceNotice;
 use crate::peer::{Installed, Peer};
 use crate::service::Shared;
-use fairwater_plane::{Capabilities, Event, FlowId, ProgramId, RawReport};
+use fairwater_plane::{Capabilities, Event, FlowId, ProgramId, RawReport, Signal};
 
 /// What a report says beside its fields.
 #[derive(Debug, Clone, Copy)]
@@ -120,10 +120,11 @@ impl Shared {
         let unmoved = conformance.judge(watch, entry.witnesses(), capabilities);
         let algorithm = self.plane.algorithms().get(entry.algorithm as usize);
         let algorithm = algorithm.map_or_else(String::new, |hosted| hosted.name().to_owned());
-        for signal in unmoved {
+        for signals in unmoved {
+            let names: Vec<_> = signals.into_iter().map(Signal::name).collect();
             self.notice(ServiceNotice::SignalUnmoved {
                 datapath: datapath.to_owned(),
-                signal: signal.name(),
+                signal: names.join(" or "),
                 algorithm: algorithm.clone(),
                 reports: watch.reports(),
             });

@@ -188,3 +188,43 @@ fn a_direct_datapath_is_judged_likewise() {
         "{notices:?}"
     );
 }
+
+/// A field that several signals must move for is evidence against each of them; one that explains
+/// more than the others is the one that is named.
+#[test]
+fn the_signal_that_explains_most_is_named_and_those_that_explain_the_same_together() {
+    const TANGLED: &str = "
+        (def (Report (volatile acked 0) (volatile both 0) (rate 0)))
+        (when true
+          (:= Report.acked (+ Report.acked Ack.bytes_acked))
+          (:= Report.both (* Ack.bytes_acked (* Flow.rate_incoming Flow.rate_outgoing)))
+          (:= Report.rate (+ Ack.now 0))
+          (report))";
+    let said_of = |fields: fn(u64) -> [u64; 3]| {
+        let mut plane = Plane::new();
+        plane
+            .add(|programs| {
+                programs.add("tangled", TANGLED)?;
+                Ok(Watcher)
+            })
+            .unwrap();
+        let config = Config {
+            instance: INSTANCE,
+            ..Config::default()
+        };
+        let mut service = Service::new(plane, config);
+        let peer = introduced(&mut service, Capabilities::ALL);
+        let program = start(&mut service, peer, id(0, 1), "");
+        for n in 0..200 {
+            service.say(peer, &said(id(0, 1), program, n, &fields(n)));
+        }
+        unmoved(&mut service)
+    };
+    let nothing_acked = said_of(|n| [0, 0, n]);
+    assert_eq!(nothing_acked.len(), 1, "{nothing_acked:?}");
+    assert!(nothing_acked[0].contains("calls Ack.bytes_acked exact"));
+    let one_rate = said_of(|n| [1448, 0, n]);
+    assert_eq!(one_rate.len(), 1, "{one_rate:?}");
+    let either = "calls Flow.rate_incoming or Flow.rate_outgoing exact";
+    assert!(one_rate[0].contains(either), "{one_rate:?}");
+}
