@@ -3,7 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    algorithms, attach, check, completions, doctor, host, man, run, serve, top, r#try,
+    algorithms, attach, check, completions, doctor, host, man, run, serve, status, switch, top,
+    r#try, up, why,
 };
 use crate::failure::Failure;
 
@@ -22,12 +23,17 @@ Exit codes:
   2    bad input; nothing was started
   3    this machine cannot: not root, no BTF, or a kernel that lacks something (it says which)
   4    done, but a flow ran without its algorithm, which failed, for part of the time
+  5    switch: the former algorithm is back
   130  stopped by Ctrl-C; everything is cleaned up";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Run(run::Args),
     Try(r#try::Args),
+    Up(up::Args),
+    Status(status::Args),
+    Switch(switch::Args),
+    Why(why::Args),
     Attach(attach::Args),
     Serve(serve::Args),
     Top(top::Args),
@@ -45,6 +51,10 @@ impl Command {
         match self {
             Self::Run(args) => run::run(&args),
             Self::Try(args) => r#try::run(&args),
+            Self::Up(args) => up::run(&args),
+            Self::Status(args) => status::run(&args),
+            Self::Switch(args) => switch::run(&args),
+            Self::Why(args) => why::run(&args),
             Self::Attach(args) => attach::run(&args),
             Self::Serve(args) => serve::run(&args),
             Self::Top(args) => top::run(&args),

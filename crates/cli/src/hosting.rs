@@ -1,11 +1,22 @@
 //! What commands need of `fairwater-hosting`, with its errors as failures of a command.
 
+use std::fs;
+use std::path::Path;
+
+use fairwater_hosting::host::{HostConfig, HostFailure};
 use fairwater_hosting::{
-    AttachError, DuplicateName, HostError, NamedAlgorithm, ProcessError, ResolveError, plane_of,
+    AttachError, DefaultError, DuplicateName, HostError, NamedAlgorithm, ProcessError,
+    ResolveError, Stop, plane_of,
 };
+use fairwater_lab::input::{MAX_INPUT_BYTES, read_text};
 use fairwater_plane::Plane;
+use fairwater_service::Server;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::failure::Failure;
+
+/// Files open besides those of peers: sockets, timers, and those of processes of algorithms.
+const OTHER_FILES: u64 = 256;
 
 /// A plane with these algorithms, each under the name before it.
 pub(crate) fn plane(algorithms: &[NamedAlgorithm]) -> Result<Plane, Failure> {
@@ -13,6 +24,86 @@ pub(crate) fn plane(algorithms: &[NamedAlgorithm]) -> Result<Plane, Failure> {
         .iter()
         .map(|(name, algorithm)| (name.as_str(), &algorithm.choice));
     plane_of(named).map_err(|error| Failure::BadInput(error.to_string()))
+}
+
+/// The configuration of a host.
+pub(crate) fn read_host_config(file: &Path) -> Result<HostConfig, Failure> {
+    let name = file.display().to_string();
+    let text = read_text(file, MAX_INPUT_BYTES).map_err(|error| {
+        let hint = match file.exists() {
+            true => "",
+            false => "; `fairwater up --help` shows one",
+        };
+        Failure::BadInput(format!("{name}: {error}{hint}"))
+    })?;
+    let folder = file.parent().unwrap_or(Path::new(""));
+    HostConfig::parse(&name, &text, folder).map_err(|diagnostics| {
+        anstream::eprint!("{}", diagnostics.render(true));
+        Failure::AlreadyReported(2)
+    })
+}
+
+/// Lets this process open the files of so many peers, as far as its hard limit allows.
+pub(crate) fn raise_open_files(max_peers: u32) {
+    let needed = u64::from(max_peers) * Server::FILES_PER_PEER + OTHER_FILES;
+    let limit = getrlimit(Resource::Nofile);
+    let wanted = limit.maximum.map_or(needed, |most| most.min(needed));
+    if limit.current.is_some_and(|now| now < wanted) {
+        let raised = Rlimit {
+            current: Some(wanted),
+            ..limit
+        };
+        // Within the hard limit this is allowed; if not, the server says when files run out.
+        let _ = setrlimit(Resource::Nofile, raised);
+    }
+}
+
+/// Where an algorithm in Python runs in this process, which it may block for ever: lets SIGTERM end
+/// the process all the same, and remove its sockets.
+pub(crate) fn remove_sockets_if_stuck(config: &HostConfig, stop: &Stop) -> Result<(), Failure> {
+    let in_process = config.linux.is_none();
+    let Some(links) = config.links.as_ref().filter(|_| in_process) else {
+        return Ok(());
+    };
+    if !config.algorithms.iter().any(|(_, each)| each.is_python) {
+        return Ok(());
+    }
+    let sockets = links.sockets();
+    let remove = move || sockets.iter().for_each(|path| drop(fs::remove_file(path)));
+    stop.exit_if_stuck(remove)
+        .map_err(Failure::io("handling signals"))
+}
+
+/// The failure of `attach` or `serve`, whose options are flags.
+pub(crate) fn of_short_form(failure: HostFailure) -> Failure {
+    match failure {
+        over @ HostFailure::OverBudget { .. } => {
+            Failure::BadInput(format!("{over}; see --max-instructions"))
+        }
+        HostFailure::Links(error) => {
+            Failure::Other(format!("cannot serve: {error}; see --listen and --ccp"))
+        }
+        other => other.into(),
+    }
+}
+
+impl From<HostFailure> for Failure {
+    fn from(failure: HostFailure) -> Self {
+        match failure {
+            HostFailure::Missing(missing) => missing.into(),
+            HostFailure::Linux(error) => error.into(),
+            HostFailure::Process(error) => error.into(),
+            HostFailure::Namespace(error) => Self::io("the network namespace")(error),
+            HostFailure::Default(error @ DefaultError::Io { .. }) => Self::Other(error.to_string()),
+            HostFailure::Links(error) => Self::Other(format!("cannot serve: {error}")),
+            HostFailure::NoAlgorithm
+            | HostFailure::Duplicate(_)
+            | HostFailure::Plane(_)
+            | HostFailure::OverBudget { .. }
+            | HostFailure::NotOnLinux(_) => Self::BadInput(failure.to_string()),
+            other => Self::Other(other.to_string()),
+        }
+    }
 }
 
 impl From<ResolveError> for Failure {

@@ -8,6 +8,7 @@ mod backend;
 mod budget;
 mod cli;
 mod commands;
+mod control;
 mod failure;
 mod hosting;
 mod output;

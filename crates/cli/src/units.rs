@@ -50,7 +50,7 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
         "us" | "µs" => 1e-6,
         "ms" => 1e-3,
         "s" => 1.0,
-        "min" => 60.0,
+        "min" | "m" => 60.0,
         "" => return Err("it lacks a unit: us, ms, s or min".to_owned()),
         other => return Err(format!("{other:?} is no unit of time: us, ms, s or min")),
     };
@@ -97,6 +97,7 @@ mod tests {
         assert_eq!(parse_duration("200ms"), Ok(Duration::from_millis(200)));
         assert_eq!(parse_duration("1.5s"), Ok(Duration::from_millis(1500)));
         assert_eq!(parse_duration("2min"), Ok(Duration::from_secs(120)));
+        assert_eq!(parse_duration("10m"), Ok(Duration::from_secs(600)));
         assert!(parse_duration("30").unwrap_err().contains("unit"));
         assert!(parse_duration("1h").unwrap_err().contains("\"h\""));
         assert!(parse_duration("ms").is_err());

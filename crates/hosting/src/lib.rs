@@ -7,17 +7,24 @@
 //! [`HostedAlgorithms`] does both. Nothing here prints.
 
 mod attached;
+mod changed_default;
+pub mod control;
 mod controllers;
 mod files;
 mod fork;
+pub mod host;
 mod hosted;
+pub mod metrics;
 mod plane;
 mod process;
 mod resolve;
+pub mod service_manager;
 mod stop;
+mod tcp_notices;
 pub mod worker;
 
 pub use attached::{AttachError, AttachedPlane};
+pub use changed_default::DefaultError;
 pub use controllers::sample_controllers;
 pub use files::FolderResolver;
 pub use fork::{exit_forked_plane, on_fork_in_child};

@@ -27,13 +27,28 @@ impl Stop {
     /// # Errors
     /// The signals cannot be handled.
     pub fn on_signals() -> io::Result<Self> {
+        Self::on(&[SIGINT, SIGTERM, SIGHUP])
+    }
+
+    /// The same, but for SIGHUP, which sets the flag that comes with it: a daemon then reads its
+    /// configuration again.
+    ///
+    /// # Errors
+    /// The signals cannot be handled.
+    pub fn on_signals_but_hangup() -> io::Result<(Self, Arc<AtomicBool>)> {
+        let hangup = Arc::default();
+        flag::register(SIGHUP, Arc::clone(&hangup))?;
+        Ok((Self::on(&[SIGINT, SIGTERM])?, hangup))
+    }
+
+    fn on(signals: &[i32]) -> io::Result<Self> {
         let stop = Self {
             asked: Arc::default(),
             signal: Arc::default(),
         };
         // The second Ctrl-C ends the process even where something blocks.
         flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&stop.asked))?;
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
+        for signal in signals.iter().copied() {
             let number = signal.unsigned_abs() as usize;
             flag::register_usize(signal, Arc::clone(&stop.signal), number)?;
             flag::register(signal, Arc::clone(&stop.asked))?;

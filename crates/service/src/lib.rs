@@ -51,6 +51,7 @@ mod server;
 mod service;
 mod slots;
 mod statistics;
+pub mod switching;
 
 pub use direct::{DatapathId, DatapathSnapshot, NotServed};
 pub use flow_status::{FlowCounts, FlowMeasures, FlowStatus};

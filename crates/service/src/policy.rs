@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
 use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
 
 /// Rules, of which the first that matches a flow counts. Without one, a flow has the algorithm that
 /// it asked for.
@@ -14,7 +15,8 @@ pub struct Policy {
 }
 
 /// One rule: it matches a flow that has everything that it names.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Rule {
     /// Name of the flow's datapath, in any case of letters.
     pub datapath: Option<String>,

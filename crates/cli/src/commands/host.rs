@@ -1,12 +1,12 @@
 //! `fairwater host`: what another `fairwater` runs as a process of its own for algorithms.
 
+use fairwater_hosting::host::{Host, HostConfig, LinuxConfig};
 use fairwater_hosting::worker::{Owner, WorkerMessage};
-use fairwater_hosting::{NamedAlgorithm, resolve_argument};
+use fairwater_hosting::{NamedAlgorithm, TURN, resolve_argument};
 use fairwater_linux::Options;
 
-use crate::commands::attach::{TcpHost, Tuning};
+use crate::commands::attach::Tuning;
 use crate::failure::Failure;
-use crate::hosting;
 
 /// Put algorithms on this machine's TCP for another process, until it closes standard input
 ///
@@ -33,21 +33,29 @@ fn named(text: &str) -> Result<NamedAlgorithm, String> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    // Finds errors in any algorithm before the link is taken.
-    hosting::plane(&args.algorithms)?;
     let mut owner = Owner::from_stdin().map_err(Failure::io("standard input"))?;
-    let options = Options {
-        unique_names: args.unique_names,
-        ..args.tuning.options()
-    };
-    let mut host = TcpHost::start(&args.algorithms, options)?;
-    let names = host.names();
+    let mut host = Host::start(HostConfig {
+        algorithms: args.algorithms.clone(),
+        python_in_process: true,
+        max_instructions: usize::MAX,
+        linux: Some(LinuxConfig {
+            options: Options {
+                unique_names: args.unique_names,
+                ..args.tuning.options()
+            },
+            ..LinuxConfig::default()
+        }),
+        ..HostConfig::default()
+    })?;
+    // Whoever started this process tells of the names.
+    host.told();
+    let names = host.names().map(str::to_owned).collect();
     owner.tell(&WorkerMessage::Attached { names });
-    if let Some(text) = host.adoption_sentence() {
+    if let Some(text) = host.adoption() {
         owner.tell(&WorkerMessage::Notice { text });
     }
     while !owner.has_left() {
-        for text in host.turn()? {
+        for text in host.turn(TURN).map_err(Failure::io("waiting for events"))? {
             owner.tell(&WorkerMessage::Notice { text });
         }
     }

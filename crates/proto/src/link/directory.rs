@@ -37,7 +37,11 @@ enum UnsafeDirectory {
 
 /// Makes the directory for this user alone (mode 0700) if it is missing, and checks that nobody
 /// else can put something in the place of what is in it. Returns its path without symbolic links.
-pub(super) fn prepare(directory: &Path) -> io::Result<PathBuf> {
+///
+/// # Errors
+/// It cannot be made, or somebody else could replace what is in it; the message says how to mend
+/// that.
+pub fn prepare(directory: &Path) -> io::Result<PathBuf> {
     let directory = match directory.as_os_str().is_empty() {
         true => Path::new("."),
         false => directory,

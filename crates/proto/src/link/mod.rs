@@ -13,7 +13,7 @@
 //! peer that does not read must cost nothing.
 
 pub mod datagram;
-mod directory;
+pub mod directory;
 mod error;
 #[cfg(not(loom))]
 pub mod in_process;

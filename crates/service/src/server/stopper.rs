@@ -32,6 +32,12 @@ impl Stopper {
     /// Asks the server to stop; it does so within one turn. Allocates nothing and takes no lock.
     pub fn stop(&self) {
         self.0.asked.store(true, Release);
+        self.wake();
+    }
+
+    /// Ends the server's present wait, so that its owner has a turn. Allocates nothing and takes no
+    /// lock.
+    pub fn wake(&self) {
         // Only a counter that is about to overflow refuses, and then the server is awake.
         let _ = rustix::io::write(&self.0.wake, &1u64.to_ne_bytes());
     }

@@ -14,3 +14,4 @@ mod other_users;
 mod peers;
 mod server;
 mod support;
+mod switching;

@@ -13,6 +13,7 @@ use fairwater_lang::{Compiled, Diagnostics, bounds};
 
 use crate::budget::Budget;
 use crate::failure::Failure;
+use crate::hosting::read_host_config;
 use crate::output;
 use json::Document;
 
@@ -20,18 +21,21 @@ const EXAMPLES: &str = "\
 Examples:
   fairwater check aimd.ccp
   fairwater check --json aimd.ccp | jq '.program.signals'
+  fairwater check /etc/fairwater.toml
   echo '(def (Report (acked 0))) (when true (report))' | fairwater check -
 
-The errors of a program are shown all at once, with exit code 2. The eBPF is the program's own:
+The errors of a program, or of a configuration, are shown all at once, with exit code 2. The eBPF is the program's own:
 r6 points to the flow's frame, and a datapath adds what puts cwnd and rate into force and sends
 the report. The cost is that of the longest path through it, and through the code of the other
 backends.";
 
-/// Check a datapath program; show it typed, its eBPF, and what it costs at most
+/// Check a datapath program; show it typed, its eBPF, and what it costs at most. Check the
+/// configuration of a host
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The program's source; `-` is standard input
+    /// The program's source; `-` is standard input. Or, as `*.toml`, a configuration for `fairwater
+    /// up`
     file: PathBuf,
     /// Print JSON on standard output: errors, warnings, and the program if it is sound
     #[arg(long)]
@@ -42,6 +46,13 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let name = args.file.display().to_string();
+    if args
+        .file
+        .extension()
+        .is_some_and(|extension| extension == "toml")
+    {
+        return host_config(args);
+    }
     let source = read(args).map_err(|source| Failure::BadInput(format!("{name}: {source}")))?;
     let refused = |errors: &Diagnostics| {
         anstream::eprint!("{}", errors.render(true));
@@ -69,6 +80,41 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     } else {
         output::print(format!("{program}{}ebpf\n{ebpf}", cost::text(&cost)))
     }
+}
+
+/// Checks the configuration of a host; `read_host_config` shows its mistakes.
+fn host_config(args: &Args) -> Result<(), Failure> {
+    let config = read_host_config(&args.file)?;
+    let algorithms: Vec<_> = config
+        .algorithms
+        .iter()
+        .map(|(name, _)| name.as_str())
+        .collect();
+    let rules = config.policy.rules.len();
+    if args.json {
+        let found = serde_json::json!({
+            "sound": true,
+            "algorithms": algorithms,
+            "linux": config.linux.is_some(),
+            "links": config.links.is_some(),
+            "policy_rules": rules,
+        });
+        return output::json(&found);
+    }
+    let places = [
+        config.linux.is_some().then_some("Linux TCP"),
+        config
+            .links
+            .is_some()
+            .then_some("datapaths in other processes"),
+    ];
+    let places: Vec<_> = places.into_iter().flatten().collect();
+    output::print(format!(
+        "{} is sound: {} for {}; rules of the policy: {rules}.\n",
+        args.file.display(),
+        algorithms.join(", "),
+        places.join(" and "),
+    ))
 }
 
 /// The source, cut off beyond the most that the compiler takes, so that it can say so.

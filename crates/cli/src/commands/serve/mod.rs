@@ -3,24 +3,20 @@
 mod flow_changes;
 mod summary;
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
-use fairwater_hosting::{ResolvedAlgorithm, Stop, TURN, require_different, resolve_argument};
-use fairwater_service::{Config, Endpoints, Server};
-use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
+use fairwater_hosting::host::{Host, HostConfig, LinksConfig, runtime_directory};
+use fairwater_hosting::{ResolvedAlgorithm, Stop, TURN, resolve_argument};
+use fairwater_service::Config;
 
 use crate::budget::Budget;
 use crate::failure::Failure;
-use crate::hosting;
+use crate::hosting::{of_short_form, raise_open_files, remove_sockets_if_stuck};
 use crate::output;
 use crate::units::parse_duration;
 use flow_changes::FlowChanges;
 use summary::Summary;
-
-/// Files open besides those of peers: sockets, timers, and those of processes of algorithms.
-const OTHER_FILES: u64 = 256;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -69,51 +65,42 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let algorithms: Vec<_> = args
+    let algorithms = args
         .algorithms
         .iter()
-        .map(|chosen| (chosen.choice.name().to_owned(), chosen.clone()))
-        .collect();
-    require_different(&algorithms)?;
-    let plane = hosting::plane(&algorithms)?;
-    args.budget.check(&plane)?;
-    let stop = Stop::on_signals().map_err(Failure::io("handling signals"))?;
+        .map(|chosen| (chosen.choice.name().to_owned(), chosen.clone()));
+    let algorithms: Vec<_> = algorithms.collect();
+    let names: Vec<_> = algorithms.iter().map(|(name, _)| name.clone()).collect();
     let listen = match &args.listen {
         Some(path) => path.clone(),
         None => default_path()?,
     };
-    let endpoints = Endpoints {
-        datagram: Some(args.ccp.clone()),
-        seqpacket: Some(listen.clone()),
-        ring: Some(ring_path(&listen)),
-        spin: args.spin,
-    };
-    let config = Config {
-        instance: instance(),
+    let links = LinksConfig {
+        ccp: Some(args.ccp.clone()),
         max_peers: args.max_peers,
-        ..Config::default()
+        spin: args.spin,
+        ..LinksConfig::at(listen)
     };
+    let config = HostConfig {
+        algorithms,
+        max_instructions: args.budget.max_instructions,
+        links: Some(links.clone()),
+        ..HostConfig::default()
+    };
+    let stop = Stop::on_signals().map_err(Failure::io("handling signals"))?;
     raise_open_files(args.max_peers);
-    let mut server = Server::bind(plane, config, &endpoints).map_err(|error| {
-        Failure::Other(format!("cannot serve: {error}; see --listen and --ccp"))
-    })?;
-    if algorithms.iter().any(|(_, algorithm)| algorithm.is_python) {
-        let sockets = [args.ccp.clone(), listen.clone(), ring_path(&listen)];
-        let remove = move || sockets.iter().for_each(|path| drop(fs::remove_file(path)));
-        stop.exit_if_stuck(remove)
-            .map_err(Failure::io("handling signals"))?;
-    }
-    let names: Vec<_> = algorithms.iter().map(|(name, _)| name.as_str()).collect();
+    let mut host = Host::start(config.clone()).map_err(of_short_form)?;
+    remove_sockets_if_stuck(&config, &stop)?;
     eprintln!(
         "Hosting {} at {} (rings at {}), and for CCP at {}. Ctrl-C stops.",
         names.join(" and "),
-        listen.display(),
-        ring_path(&listen).display(),
+        links.listen.display(),
+        links.ring().display(),
         args.ccp.display()
     );
-    serve(&mut server, &stop, args.duration)?;
-    let summary = Summary::of(server.service());
-    drop(server);
+    serve(&mut host, &stop, args.duration)?;
+    let summary = Summary::of(host.service());
+    drop(host);
     eprintln!("Stopped: the sockets are removed, {summary}.");
     if args.json {
         output::json(&summary)?;
@@ -121,19 +108,16 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     Failure::if_interrupted(&stop)
 }
 
-fn serve(server: &mut Server, stop: &Stop, duration: Option<Duration>) -> Result<(), Failure> {
+fn serve(host: &mut Host, stop: &Stop, duration: Option<Duration>) -> Result<(), Failure> {
     let start = Instant::now();
     let mut flow_changes = FlowChanges::default();
     while !stop.is_asked() && duration.is_none_or(|most| start.elapsed() < most) {
         let left = duration.map_or(TURN, |most| most.saturating_sub(start.elapsed()));
-        server
+        let notices = host
             .turn(left.min(TURN))
             .map_err(Failure::io("waiting for datapaths"))?;
-        for notice in server.service_mut().drain_notices() {
-            eprintln!("{notice}.");
-        }
-        if let Some(sentence) =
-            flow_changes.sentence(&server.service().statistics(), Instant::now())
+        notices.iter().for_each(|notice| eprintln!("{notice}"));
+        if let Some(sentence) = flow_changes.sentence(&host.service().statistics(), Instant::now())
         {
             eprintln!("{sentence}");
         }
@@ -143,46 +127,12 @@ fn serve(server: &mut Server, stop: &Stop, duration: Option<Duration>) -> Result
 
 /// A directory in which nobody else can replace the sockets.
 fn default_path() -> Result<PathBuf, Failure> {
-    let runtime = if geteuid().is_root() {
-        PathBuf::from("/run")
-    } else {
-        let directory = std::env::var_os("XDG_RUNTIME_DIR").filter(|path| !path.is_empty());
-        directory.map(PathBuf::from).ok_or_else(|| {
-            Failure::BadInput(
-                "$XDG_RUNTIME_DIR is not set, so there is no usual place for the sockets: name one \
-                 with --listen PATH"
-                    .to_owned(),
-            )
-        })?
-    };
-    Ok(runtime.join("fairwater/plane"))
-}
-
-/// Lets this process open the files of so many peers, as far as its hard limit allows.
-fn raise_open_files(max_peers: u32) {
-    let needed = u64::from(max_peers) * Server::FILES_PER_PEER + OTHER_FILES;
-    let limit = getrlimit(Resource::Nofile);
-    let wanted = limit.maximum.map_or(needed, |most| most.min(needed));
-    if limit.current.is_some_and(|now| now < wanted) {
-        let raised = Rlimit {
-            current: Some(wanted),
-            ..limit
-        };
-        // Within the hard limit this is allowed; if not, the server says when files run out.
-        let _ = setrlimit(Resource::Nofile, raised);
-    }
-}
-
-fn ring_path(listen: &Path) -> PathBuf {
-    let mut path = listen.as_os_str().to_owned();
-    path.push(".ring");
-    path.into()
-}
-
-/// Another number for each start.
-fn instance() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    let nanoseconds = since.map_or(1, |since| since.as_nanos());
-    // The low bits: those that differ between starts.
-    (nanoseconds & u128::from(u64::MAX)) as u64
+    let directory = runtime_directory().ok_or_else(|| {
+        Failure::BadInput(
+            "$XDG_RUNTIME_DIR is not set, so there is no usual place for the sockets: name one \
+             with --listen PATH"
+                .to_owned(),
+        )
+    })?;
+    Ok(directory.join("plane"))
 }

@@ -1,4 +1,4 @@
-//! The machine's default congestion control, changed for as long as `attach --default` runs.
+//! The machine's default congestion control, changed for as long as a plane runs.
 //!
 //! A state file keeps the former default, and is locked while the default is changed. A lock ends
 //! with its process and the file does not, so a start after `kill -9` finds an unlocked file and
@@ -15,8 +15,6 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::failure::Failure;
-
 /// Where the default and its state file are.
 #[derive(Debug, Clone)]
 pub(crate) struct Places {
@@ -30,6 +28,9 @@ pub(crate) struct Places {
 
 impl Places {
     /// For the network namespace that this process is in.
+    ///
+    /// # Errors
+    /// The namespace cannot be told.
     pub(crate) fn of_this_namespace() -> io::Result<Self> {
         let namespace = fs::metadata("/proc/self/ns/net")?.ino();
         Ok(Self {
@@ -60,7 +61,7 @@ pub(crate) struct ChangedDefault {
 
 /// Why the default was left as it is.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum DefaultError {
+pub enum DefaultError {
     /// Another process has changed it and still runs.
     #[error("the default is set to {ours} by process {pid}; stop it first")]
     Held {
@@ -70,22 +71,13 @@ pub(crate) enum DefaultError {
         pid: u32,
     },
     /// Reading or writing failed.
-    #[error("{path}: {source}")]
+    #[error("{}: {source}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
         /// Why.
         source: io::Error,
     },
-}
-
-impl From<DefaultError> for Failure {
-    fn from(error: DefaultError) -> Self {
-        match error {
-            DefaultError::Io { path, source } => Self::io(path.display().to_string())(source),
-            held @ DefaultError::Held { .. } => Self::Other(held.to_string()),
-        }
-    }
 }
 
 /// A default that was changed by Fairwater and is not any more.
@@ -116,6 +108,9 @@ impl Display for Restored {
 /// Restores the default if a process that changed it was killed.
 ///
 /// Nothing is done while such a process runs, nor when somebody has changed the default since.
+///
+/// # Errors
+/// The default or the state file cannot be read or written.
 pub(crate) fn restore_after_kill(places: &Places) -> Result<Option<Restored>, DefaultError> {
     if !places.state.exists() {
         return Ok(None);
@@ -131,6 +126,9 @@ pub(crate) fn restore_after_kill(places: &Places) -> Result<Option<Restored>, De
 
 impl ChangedDefault {
     /// Makes `name` the default until this is dropped. The name must be registered.
+    ///
+    /// # Errors
+    /// Another process has changed the default, or it cannot be read or written.
     pub(crate) fn set(places: Places, name: &str) -> Result<Self, DefaultError> {
         restore_after_kill(&places)?;
         if let Some(directory) = places.state.parent() {
@@ -165,11 +163,15 @@ impl ChangedDefault {
     }
 
     /// The default before.
+    #[must_use]
     pub(crate) fn former(&self) -> &str {
         self.change.as_ref().map_or("", |change| &change.former)
     }
 
     /// Restores the default; `None` if somebody has changed it since.
+    ///
+    /// # Errors
+    /// The default or the state file cannot be read or written.
     pub(crate) fn restore(mut self) -> Result<Option<Restored>, DefaultError> {
         let change = self.change.take();
         change.map_or(Ok(None), |change| restore(&self.places, &change))
@@ -178,10 +180,11 @@ impl ChangedDefault {
 
 impl Drop for ChangedDefault {
     fn drop(&mut self) {
-        let change = self.change.take();
-        if let Some(Err(error)) = change.map(|change| restore(&self.places, &change)) {
-            eprintln!("fairwater: the default congestion control is not restored: {error}");
-        }
+        // Whoever wants to know of errors calls `restore`.
+        let _ = self
+            .change
+            .take()
+            .map(|change| restore(&self.places, &change));
     }
 }
 

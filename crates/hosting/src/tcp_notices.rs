@@ -8,7 +8,8 @@ use fairwater_linux::LinuxTcp;
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The counts that the last notices were about.
-pub(super) struct TcpNotices {
+#[derive(Debug)]
+pub(crate) struct TcpNotices {
     announced: Counts,
     at: Option<Instant>,
 }
@@ -21,7 +22,7 @@ struct Counts {
 }
 
 impl TcpNotices {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             announced: Counts::default(),
             at: None,
@@ -29,7 +30,7 @@ impl TcpNotices {
     }
 
     /// Notices about what has changed since the last; none within a second of them.
-    pub(super) fn poll(&mut self, tcp: &LinuxTcp, now: Instant) -> Vec<String> {
+    pub(crate) fn poll(&mut self, tcp: &LinuxTcp, now: Instant) -> Vec<String> {
         if self.at.is_some_and(|at| now.duration_since(at) < PAUSE) {
             return Vec::new();
         }
@@ -53,7 +54,7 @@ fn notices(before: Counts, now: Counts) -> Vec<String> {
     match more(now.without_slot, before.without_slot) {
         0 => {}
         n => notices.push(format!(
-            "No room for {n} more flows: they stay under Cubic in the kernel; raise --max-flows."
+            "No room for {n} more flows: they stay under Cubic in the kernel; raise the limit (max_flows)."
         )),
     }
     match more(now.lost_reports, before.lost_reports) {
@@ -92,7 +93,7 @@ mod tests {
         };
         let notices = notices(before, after);
         assert_eq!(notices.len(), 2, "{notices:?}");
-        assert!(notices[0].contains("3 more flows") && notices[0].contains("--max-flows"));
+        assert!(notices[0].contains("3 more flows") && notices[0].contains("max_flows"));
         assert!(notices[1].starts_with("7 reports"));
     }
 }

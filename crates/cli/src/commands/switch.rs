@@ -1,0 +1,205 @@
+//! `fairwater switch`.
+
+use std::io::{self, IsTerminal};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use fairwater_hosting::control::{ClientError, Request, Response};
+use fairwater_service::Rule;
+use fairwater_service::switching::{Outcome, Plan, Progress};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::control::ControlArgs;
+use crate::failure::Failure;
+use crate::output;
+use crate::units::parse_duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  sudo fairwater switch cubic copa
+  sudo fairwater switch cubic bbr3 --flows port=443 --share 10% --for 10m
+  sudo fairwater switch reno cubic --flows prefix=10.0.0.0/8,mark=7 --json
+
+The chosen flows have one algorithm and the other in turn, in pairs of periods whose order is drawn
+by lot, because two halves side by side disturb each other and compare nothing. Evidence is weighed
+after each pair: with odds of 40:1 that the other algorithm gets less goodput, or that the flows that
+stayed do, the former is back, at the soonest after seven pairs, 8.4 s; with such odds that it gets
+more, or a lower RTT for the same, it is kept. If neither comes within --for, the former is back. A
+flow that falls back under the other algorithm ends the trial at once, and so does Ctrl-C.
+
+FILTER is KEY=VALUE, several with commas between: port and remote-port (443, or 1000-2000), prefix
+(of the remote address), mark, cgroup, datapath. It is running flows that change; for those to come,
+see [linux] default and [[policy]] of the configuration.
+
+Exit codes: 0 kept, 5 the former is back.";
+
+/// Try another algorithm on running flows; keep it if it is better, go back if it is worse
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The algorithm that the flows have
+    from: String,
+    /// The algorithm to try
+    to: String,
+    /// Which of its flows
+    #[arg(long, value_name = "FILTER", value_parser = parse_filter)]
+    flows: Option<Rule>,
+    /// Share of them that changes, drawn by lot
+    #[arg(long, value_name = "PERCENT", default_value = "100%", value_parser = parse_share)]
+    share: f64,
+    /// How long to try at most
+    #[arg(long = "for", value_name = "TIME", default_value = "10min", value_parser = parse_trial)]
+    duration: Duration,
+    /// Seed of the lots; another one each time without it
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    #[command(flatten)]
+    control: ControlArgs,
+    /// Print the verdict as JSON on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let plan = Plan {
+        from: args.from.clone(),
+        to: args.to.clone(),
+        flows: args.flows.clone().unwrap_or_default(),
+        share: args.share,
+        for_us: u64::try_from(args.duration.as_micros()).unwrap_or(u64::MAX),
+        seed: args.seed.unwrap_or_else(any_seed),
+    };
+    let mut client = args.control.connect()?;
+    let bar = progress_bar(args.duration);
+    let mut answer = client.ask(&Request::Switch(plan));
+    let verdict = loop {
+        match answer {
+            Ok(Response::Progress(progress)) => show(&bar, &progress, args),
+            Ok(Response::Verdict(verdict)) => break verdict,
+            Ok(_) => return Err(client.unexpected().into()),
+            Err(ClientError::Failed(why)) => return Err(Failure::BadInput(why)),
+            Err(error) => return Err(error.into()),
+        }
+        answer = client.next_answer();
+    };
+    bar.finish_and_clear();
+    if args.json {
+        output::json(&verdict)?;
+    } else {
+        output::print(format!("{verdict}\n"))?;
+    }
+    match verdict.outcome {
+        Outcome::Kept => Ok(()),
+        Outcome::RolledBack | Outcome::Undecided => Err(Failure::AlreadyReported(5)),
+    }
+}
+
+fn progress_bar(duration: Duration) -> ProgressBar {
+    if !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(duration.as_secs().max(1));
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {msg}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+fn show(bar: &ProgressBar, progress: &Progress, args: &Args) {
+    bar.set_position(progress.elapsed_us / 1_000_000);
+    let ratio = progress.ratios.goodput.map_or_else(String::new, |ratio| {
+        format!(", goodput {ratio:.2} of {}'s", args.from)
+    });
+    bar.set_message(format!(
+        "{} flows under {}; {} pairs{ratio}; odds worse {:.1}, better {:.1}",
+        progress.flows, progress.algorithm, progress.pairs, progress.worse, progress.better
+    ));
+}
+
+fn any_seed() -> u64 {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    u64::from(since.subsec_nanos()) ^ since.as_secs()
+}
+
+fn parse_share(text: &str) -> Result<f64, String> {
+    let expected = "a percentage above 0%, at most 100%";
+    let number = text.strip_suffix('%').ok_or(expected)?;
+    let share: f64 = number.parse().map_err(|_| expected)?;
+    match share > 0.0 && share <= 100.0 {
+        true => Ok(share / 100.0),
+        false => Err(expected.to_owned()),
+    }
+}
+
+fn parse_trial(text: &str) -> Result<Duration, String> {
+    let duration = parse_duration(text)?;
+    if duration >= Duration::from_secs(5) {
+        Ok(duration)
+    } else {
+        Err("nothing can be told in less than 5s".to_owned())
+    }
+}
+
+/// `port=443,prefix=10.0.0.0/8`.
+fn parse_filter(text: &str) -> Result<Rule, String> {
+    let mut rule = Rule::default();
+    for part in text.split(',') {
+        let (key, value) = part
+            .split_once('=')
+            .ok_or_else(|| format!("`{part}` is not of the form KEY=VALUE"))?;
+        let wrong = |expected: &str| format!("`{value}` is no {expected}");
+        match key.trim() {
+            "port" => rule.local_port = Some(parse_ports(value).ok_or_else(|| wrong("port"))?),
+            "remote-port" => {
+                rule.remote_port = Some(parse_ports(value).ok_or_else(|| wrong("port"))?);
+            }
+            "prefix" => {
+                rule.prefix = Some(
+                    value
+                        .parse()
+                        .map_err(|_| wrong("prefix, as 10.0.0.0/8 is one"))?,
+                );
+            }
+            "mark" => rule.mark = Some(value.parse().map_err(|_| wrong("mark"))?),
+            "cgroup" => rule.cgroup = Some(value.to_owned()),
+            "datapath" => rule.datapath = Some(value.to_owned()),
+            other => {
+                return Err(format!(
+                    "`{other}` is no key: port, remote-port, prefix, mark, cgroup or datapath"
+                ));
+            }
+        }
+    }
+    Ok(rule)
+}
+
+fn parse_ports(text: &str) -> Option<std::ops::RangeInclusive<u16>> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let (first, last) = (first.parse().ok()?, last.parse().ok()?);
+    (first <= last).then_some(first..=last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filters_name_what_a_flow_must_have() {
+        let rule = parse_filter("port=443,prefix=10.0.0.0/8,mark=7").unwrap();
+        assert_eq!(rule.local_port, Some(443..=443));
+        assert_eq!(rule.mark, Some(7));
+        assert_eq!(rule.prefix, Some("10.0.0.0/8".parse().unwrap()));
+        assert!(parse_filter("port").unwrap_err().contains("KEY=VALUE"));
+        assert!(parse_filter("sport=1").unwrap_err().contains("no key"));
+        assert!(parse_filter("port=9-1").is_err());
+    }
+
+    #[test]
+    fn shares_are_percentages() {
+        assert_eq!(parse_share("10%"), Ok(0.1));
+        for wrong in ["10", "0%", "101%", "x%", "-1%", "NaN%"] {
+            assert!(parse_share(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! `fairwater up`.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+
+use fairwater_hosting::control::{Control, ControlListener};
+use fairwater_hosting::host::{DEFAULT_PATH, Host, HostConfig};
+use fairwater_hosting::metrics::MetricsServer;
+use fairwater_hosting::service_manager::ServiceManager;
+use fairwater_hosting::{Stop, TURN};
+
+use crate::failure::Failure;
+use crate::hosting::{raise_open_files, read_host_config, remove_sockets_if_stuck};
+
+const EXAMPLES: &str = "\
+Examples:
+  sudo fairwater up
+  fairwater check /etc/fairwater.toml
+  sudo fairwater status
+  sudo fairwater switch cubic copa --flows port=443 --share 10%
+  sudo systemctl reload fairwater        (or SIGHUP: reads the file again)
+
+A configuration, of which all but the first line may be left out:
+  algorithms = [\"cubic\", \"copa\", \"ledbatpp\"]
+
+  [linux]                    # this machine's TCP
+  default = \"cubic\"          # of new connections
+
+  [links]                    # datapaths in other processes
+  ccp = \"/tmp/ccp/portus\"    # those written for CCP
+
+  [metrics]
+  listen = \"127.0.0.1:9464\"
+
+  [[policy]]                 # the first rule that matches a new flow counts
+  cgroup = \"/system.slice/backup.service\"
+  algorithm = \"ledbatpp\"
+
+dist/fairwater.toml explains every key. Ctrl-C or SIGTERM leaves the machine as it was.";
+
+/// Run one plane for everything on this host that sends, as a file says
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The configuration
+    #[arg(value_name = "FILE", default_value = DEFAULT_PATH)]
+    file: PathBuf,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let config = read_host_config(&args.file)?;
+    let (stop, hangup) = Stop::on_signals_but_hangup().map_err(Failure::io("handling signals"))?;
+    if let Some(links) = &config.links {
+        raise_open_files(links.max_peers);
+        remove_sockets_if_stuck(&config, &stop)?;
+    }
+    let mut host = Host::start(config.clone())?;
+    let mut control = match &config.control {
+        Some(at) => {
+            let bound = ControlListener::bind(&at.socket, at.groups.clone(), host.waker());
+            Some(Control::new(
+                bound.map_err(Failure::io("the control socket"))?,
+            ))
+        }
+        None => None,
+    };
+    let _metrics = metrics(&config)?;
+    let mut manager = ServiceManager::new();
+    host.told()
+        .iter()
+        .for_each(|sentence| eprintln!("{sentence}"));
+    let said = sentence(&config);
+    eprintln!("{said}");
+    manager.ready(&said);
+    while !stop.is_asked() {
+        let wait = control
+            .as_ref()
+            .and_then(Control::next_turn)
+            .unwrap_or(TURN);
+        let told = host
+            .turn(wait.min(TURN))
+            .map_err(Failure::io("waiting for events"))?;
+        told.iter().for_each(|notice| eprintln!("{notice}"));
+        manager.turn();
+        let mut read = || reread(&args.file);
+        if hangup.swap(false, SeqCst) {
+            manager.reloading();
+            reload(&args.file, &mut host, control.as_ref());
+            manager.ready(&sentence(host.config()));
+        }
+        if let Some(control) = &mut control {
+            let told = control.turn(&mut host, &mut read);
+            told.iter().for_each(|notice| eprintln!("{notice}"));
+        }
+    }
+    manager.stopping();
+    if let Some(control) = control {
+        control.finish(&mut host);
+        // Linux TCP answers a hand-over at the next turn.
+        host.turn(Duration::ZERO)
+            .map_err(Failure::io("waiting for events"))?;
+    }
+    host.finish()
+        .iter()
+        .for_each(|notice| eprintln!("{notice}"));
+    Failure::if_interrupted(&stop)
+}
+
+fn metrics(config: &HostConfig) -> Result<Option<MetricsServer>, Failure> {
+    let (Some(address), Some(control)) = (&config.metrics, &config.control) else {
+        return Ok(None);
+    };
+    let bound = MetricsServer::bind(address, control.socket.clone());
+    let server = bound.map_err(|error| Failure::Other(format!("the metrics at {error}")))?;
+    eprintln!("Metrics are at {address}.");
+    Ok(Some(server))
+}
+
+/// Reads the file again for a plane that runs.
+fn reread(file: &Path) -> Result<HostConfig, String> {
+    read_host_config(file).map_err(|failure| match failure {
+        Failure::AlreadyReported(_) => format!(
+            "{} has mistakes, and the former configuration stays in force; `fairwater check` shows them",
+            file.display()
+        ),
+        other => other.to_string(),
+    })
+}
+
+/// Reads the configuration again; with mistakes in it, the former stays in force.
+fn reload(file: &Path, host: &mut Host, control: Option<&Control>) {
+    let reloaded = reread(file).and_then(|config| match control {
+        Some(control) => control.reload(host, config),
+        None => host.reload(config).map_err(|error| error.to_string()),
+    });
+    match reloaded {
+        Ok(different) if different.is_empty() => eprintln!("Reloaded: nothing is different."),
+        Ok(different) => different
+            .iter()
+            .for_each(|sentence| eprintln!("Reloaded: {sentence}")),
+        Err(why) => eprintln!("Not reloaded: {why}."),
+    }
+}
+
+/// What the plane serves, as a sentence.
+fn sentence(config: &HostConfig) -> String {
+    let names: Vec<_> = config
+        .algorithms
+        .iter()
+        .map(|(name, _)| name.as_str())
+        .collect();
+    let mut places = Vec::new();
+    if config.linux.is_some() {
+        places.push("Linux TCP".to_owned());
+    }
+    if let Some(links) = &config.links {
+        places.push(links.listen.display().to_string());
+        places.extend(links.ccp.as_ref().map(|path| path.display().to_string()));
+    }
+    format!(
+        "Hosting {} at {}. Ctrl-C stops.",
+        names.join(", "),
+        places.join(", ")
+    )
+}

@@ -1,0 +1,154 @@
+//! Another configuration for a plane that runs: all of it, or nothing.
+
+use fairwater_service::PolicyKey;
+
+use super::{Host, HostConfig, HostFailure};
+use crate::changed_default::Places;
+
+/// Why a configuration was not taken; the former stays in force.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReloadError {
+    /// What changed takes effect only at a restart. Flows go on meanwhile under the fallback of
+    /// their datapath, and come back.
+    #[error("{} cannot change while the plane runs: restart it; nothing is changed", .0.join(" and "))]
+    NeedsRestart(Vec<String>),
+    /// The new default could not be set.
+    #[error("{0}; nothing is changed")]
+    Default(HostFailure),
+}
+
+impl Host {
+    /// Takes another configuration. Returns what is different, one sentence each.
+    ///
+    /// # Errors
+    /// See [`ReloadError`].
+    pub fn reload(&mut self, config: HostConfig) -> Result<Vec<String>, ReloadError> {
+        let fixed = self.fixed_differences(&config);
+        if !fixed.is_empty() {
+            return Err(ReloadError::NeedsRestart(fixed));
+        }
+        let mut told = Vec::new();
+        self.reload_default(&config, &mut told)?;
+        if config.policy != self.config.policy {
+            told.push(format!(
+                "The policy has {} now, and had {}.",
+                rules(config.policy.rules.len()),
+                self.config.policy.rules.len()
+            ));
+            self.server.service_mut().set_policy(config.policy.clone());
+            let moved = self.follow_policy();
+            if moved > 0 {
+                let noun = if moved == 1 { "flow is" } else { "flows are" };
+                told.push(format!("{moved} {noun} handed over."));
+            }
+        }
+        if config.control != self.config.control {
+            told.push("The groups that may change things are others.".to_owned());
+        }
+        self.config = config;
+        Ok(told)
+    }
+
+    /// What is different and takes effect only at a restart.
+    fn fixed_differences(&self, config: &HostConfig) -> Vec<String> {
+        let specs = |config: &HostConfig| -> Vec<(String, String)> {
+            let named = config.algorithms.iter();
+            named
+                .map(|(name, algorithm)| (name.clone(), algorithm.spec.clone()))
+                .collect()
+        };
+        let options = |config: &HostConfig| {
+            let linux = config.linux.as_ref();
+            linux.map(|linux| (linux.options, linux.move_existing, linux.optional))
+        };
+        let socket = |config: &HostConfig| config.control.as_ref().map(|c| c.socket.clone());
+        let old = &self.config;
+        let differences = [
+            (specs(old) != specs(config), "`algorithms`"),
+            (
+                old.max_instructions != config.max_instructions,
+                "`max_instructions`",
+            ),
+            (
+                options(old) != options(config),
+                "`[linux]`, but for its default,",
+            ),
+            (old.links != config.links, "`[links]`"),
+            (socket(old) != socket(config), "the control socket"),
+            (old.metrics != config.metrics, "`[metrics]`"),
+        ];
+        let different = differences.into_iter().filter(|(different, _)| *different);
+        different.map(|(_, what)| what.to_owned()).collect()
+    }
+
+    fn reload_default(
+        &mut self,
+        config: &HostConfig,
+        told: &mut Vec<String>,
+    ) -> Result<(), ReloadError> {
+        let default = |config: &HostConfig| config.linux.as_ref().and_then(|l| l.default.clone());
+        let (old, new) = (default(&self.config), default(config));
+        if old == new {
+            return Ok(());
+        }
+        let refused = |host: &Self, name: &str| {
+            host.kernel_name(name)
+                .is_none()
+                .then(|| ReloadError::Default(HostFailure::NotOnLinux(name.to_owned())))
+        };
+        if let Some(error) = new.as_deref().and_then(|name| refused(self, name)) {
+            return Err(error);
+        }
+        if let Some(former) = self.default.take() {
+            // Whatever keeps it from being restored, the next default replaces it.
+            if let Ok(Some(restored)) = former.restore() {
+                told.push(format!("{}{}.", "T", &restored.to_string()[1..]));
+            }
+        }
+        let Some(mut linux) = config.linux.clone().filter(|linux| linux.default.is_some()) else {
+            return Ok(());
+        };
+        linux.move_existing = false;
+        let set = Places::of_this_namespace()
+            .map_err(HostFailure::Namespace)
+            .and_then(|places| self.set_default(&linux, places));
+        told.append(&mut self.untold);
+        set.map_err(ReloadError::Default)
+    }
+
+    /// Hands over the flows for which the policy has another algorithm than theirs. Returns how many.
+    fn follow_policy(&mut self) -> usize {
+        let mut handed_over = 0;
+        for status in self.server.flows() {
+            let measures = &status.measures;
+            let key = PolicyKey {
+                datapath: &status.datapath,
+                local: measures.local,
+                remote: measures.remote,
+                tag: measures.tag,
+                cgroup: measures.cgroup.as_deref(),
+            };
+            let service = self.server.service_mut();
+            let Some(chosen) = service.policy().choose(&key).map(str::to_owned) else {
+                continue;
+            };
+            let hosted = service.plane().algorithms();
+            let to = hosted.iter().position(|hosted| hosted.name() == chosen);
+            if chosen != status.algorithm
+                && let Some(to) = to
+                // A flow whose datapath cannot run it stays where it is.
+                && service.hand_over(status.id(), to).is_ok()
+            {
+                handed_over += 1;
+            }
+        }
+        handed_over
+    }
+}
+
+/// "1 rule", "2 rules".
+fn rules(number: usize) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} rule{plural}")
+}
