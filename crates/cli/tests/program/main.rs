@@ -10,3 +10,4 @@ mod serve;
 mod simulated;
 mod support;
 mod r#try;
+mod up;

@@ -128,8 +128,11 @@ impl Control {
             Ok((trial, step)) => {
                 carry_out(&step, &plan, host);
                 told.push(format!(
-                    "Switching {} flows from {} to {}, back and forth.",
-                    trial.progress(0).flows,
+                    "Switching {} from {} to {}, back and forth.",
+                    match trial.progress(0).flows {
+                        1 => "1 flow".to_owned(),
+                        flows => format!("{flows} flows"),
+                    },
                     plan.from,
                     plan.to
                 ));

@@ -18,7 +18,8 @@ use rustix::process::geteuid;
 
 use super::{MAX_REQUEST, PEER_TIMEOUT, Request, Response};
 
-/// Peers at once; more are turned away.
+/// Peers at once, of those who have rights and of the others each, so that the latter cannot keep the
+/// former out; more are turned away.
 const MAX_PEERS: usize = 32;
 
 /// Answers that wait for a peer to read; a peer that leaves more unread is dropped.
@@ -98,13 +99,22 @@ impl ControlListener {
         let sender = self.sender.clone();
         let groups = Arc::clone(&self.groups);
         let waker = self.waker.clone();
-        let peers = Arc::new(AtomicUsize::new(0));
+        let (with_rights, others) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let run = move || {
             for stream in listener.incoming() {
                 let Ok(stream) = stream else {
                     // Out of descriptors: others may end meanwhile.
                     thread::sleep(PEER_TIMEOUT / 50);
                     continue;
+                };
+                let peer = Peer {
+                    sender: sender.clone(),
+                    groups: Arc::clone(&groups),
+                    waker: waker.clone(),
+                };
+                let peers = match peer.has_rights(&stream) {
+                    true => &with_rights,
+                    false => &others,
                 };
                 if peers.fetch_add(1, AcqRel) >= MAX_PEERS {
                     peers.fetch_sub(1, AcqRel);
@@ -114,12 +124,7 @@ impl ControlListener {
                     );
                     continue;
                 }
-                let peer = Peer {
-                    sender: sender.clone(),
-                    groups: Arc::clone(&groups),
-                    waker: waker.clone(),
-                };
-                let count = Arc::clone(&peers);
+                let count = Arc::clone(peers);
                 let serve = move || {
                     // A peer that leaves, or sends nonsense, ends its own connection alone.
                     let _ = peer.serve(&stream);

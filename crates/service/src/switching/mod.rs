@@ -384,13 +384,13 @@ impl Trial {
         self.period_us = now_us;
         self.baseline = None;
         self.rtt_samples_us.clear();
-        self.hand_over_to(side, Some(flows), step);
+        self.hand_over_to(side, flows, step);
     }
 
-    /// Hands over the flows that have not the algorithm; all if it is not known which have it.
-    fn hand_over_to(&self, side: Side, flows: Option<&[FlowStatus]>, step: &mut Step) {
+    /// Hands over the flows that are not known to have the algorithm.
+    fn hand_over_to(&self, side: Side, flows: &[FlowStatus], step: &mut Step) {
         let name = self.name(side);
-        let known = flows.unwrap_or_default().iter();
+        let known = flows.iter();
         let algorithms: HashMap<_, _> = known.map(|flow| (flow.id(), &*flow.algorithm)).collect();
         let others = self.treated.iter();
         let others = others.filter(|flow| algorithms.get(flow) != Some(&name));
@@ -418,7 +418,10 @@ impl Trial {
             Outcome::Kept => Side::To,
             Outcome::RolledBack | Outcome::Undecided => Side::From,
         };
-        self.hand_over_to(side, None, step);
+        // Otherwise they were asked as the period began.
+        if side != self.side {
+            self.hand_over_to(side, &[], step);
+        }
         let pairs = f64::from(self.pairs.max(1));
         step.verdict = Some(Verdict {
             outcome,
