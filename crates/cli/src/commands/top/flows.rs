@@ -28,8 +28,10 @@ pub(super) struct Row {
     pub(super) srtt_us: u64,
     /// Rate acknowledged between the two samples; `None` for a new flow.
     pub(super) delivery_bits_per_s: Option<u64>,
-    pub(super) bytes_acked: u64,
-    pub(super) age_us: u64,
+    /// `None` where the datapath does not count them.
+    pub(super) bytes_acked: Option<u64>,
+    /// `None` where the datapath does not tell.
+    pub(super) age_us: Option<u64>,
 }
 
 /// Aggregate of a flow.
@@ -150,8 +152,8 @@ fn row(
         rate_bits_per_s: (flow.rate > 0).then(|| flow.rate.saturating_mul(8)),
         srtt_us: flow.srtt_us,
         delivery_bits_per_s,
-        bytes_acked: flow.bytes_acked,
-        age_us: flow.age_us,
+        bytes_acked: Some(flow.bytes_acked),
+        age_us: Some(flow.age_us),
     }
 }
 

@@ -1,6 +1,7 @@
 //! `fairwater top`.
 
 mod flows;
+mod links;
 mod screen;
 mod text;
 
@@ -14,6 +15,7 @@ use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::widgets::TableState;
 
+use crate::control::ControlArgs;
 use crate::failure::Failure;
 use crate::output;
 use crate::units::parse_duration;
@@ -28,11 +30,11 @@ Examples:
 States: starting (no program chosen yet), running (under its algorithm), fallback (under Cubic in
 the kernel because the plane is gone or silent), faulted (under Cubic for good: its program or
 algorithm failed). A kernel that does not offer its Cubic to eBPF has Reno instead: `fairwater
-doctor` tells. Delivery is the rate acknowledged within the interval. Flows of an aggregate share
+doctor` tells. Flows of datapaths in other processes are those of `fairwater up`. Delivery is the rate acknowledged within the interval. Flows of an aggregate share
 one controller: the table shows the aggregate's key and number of flows. A narrow terminal shows
 fewer columns.";
 
-/// Watch the flows of every attached algorithm
+/// Watch the flows of every attached algorithm, and those of datapaths in other processes
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -45,19 +47,23 @@ pub(crate) struct Args {
     /// Time between two samples
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_interval)]
     interval: Duration,
+    #[command(flatten)]
+    control: ControlArgs,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    probe::probe().require()?;
+    if !links::answers(&args.control) {
+        probe::probe().require()?;
+    }
     if args.json || args.once || !io::stdout().is_terminal() {
-        let sample = once(args.interval)?;
+        let sample = once(args)?;
         return if args.json {
             output::json(&sample)
         } else {
             output::print(text::table(&sample))
         };
     }
-    let result = live(&mut ratatui::init(), args.interval);
+    let result = live(&mut ratatui::init(), args);
     ratatui::restore();
     result
 }
@@ -73,7 +79,8 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
 }
 
 /// The second of two samples, with the rates between them.
-fn once(interval: Duration) -> Result<TopSample, Failure> {
+fn once(args: &Args) -> Result<TopSample, Failure> {
+    let interval = args.interval;
     let stop = Stop::on_signals().map_err(Failure::io("handling signals"))?;
     let mut tracker = RateTracker::default();
     tracker.sample(&observe::planes(), Duration::ZERO);
@@ -82,18 +89,26 @@ fn once(interval: Duration) -> Result<TopSample, Failure> {
         Failure::if_interrupted(&stop)?;
         thread::sleep((interval - start.elapsed()).min(Duration::from_millis(50)));
     }
-    Ok(tracker.sample(&observe::planes(), start.elapsed()))
+    Ok(sample(args, &mut tracker, start.elapsed()))
 }
 
-fn live(terminal: &mut DefaultTerminal, interval: Duration) -> Result<(), Failure> {
+/// A sample, `elapsed` after the last.
+fn sample(args: &Args, tracker: &mut RateTracker, elapsed: Duration) -> TopSample {
+    let mut sample = tracker.sample(&observe::planes(), elapsed);
+    links::add(&args.control, &mut sample);
+    sample
+}
+
+fn live(terminal: &mut DefaultTerminal, args: &Args) -> Result<(), Failure> {
+    let interval = args.interval;
     let stop = Stop::on_signals().map_err(Failure::io("handling signals"))?;
     let mut tracker = RateTracker::default();
     let mut scroll = TableState::default();
     let mut sampled = Instant::now();
-    let mut sample = tracker.sample(&observe::planes(), Duration::ZERO);
+    let mut shown = sample(args, &mut tracker, Duration::ZERO);
     while !stop.is_asked() {
         terminal
-            .draw(|frame| screen::draw(frame, &sample, &mut scroll))
+            .draw(|frame| screen::draw(frame, &shown, &mut scroll))
             .map_err(Failure::io("the terminal"))?;
         match key(interval.saturating_sub(sampled.elapsed()))
             .map_err(Failure::io("the terminal"))?
@@ -105,7 +120,7 @@ fn live(terminal: &mut DefaultTerminal, interval: Duration) -> Result<(), Failur
             Key::None => {}
         }
         if sampled.elapsed() >= interval {
-            sample = tracker.sample(&observe::planes(), sampled.elapsed());
+            shown = sample(args, &mut tracker, sampled.elapsed());
             sampled = Instant::now();
         }
     }

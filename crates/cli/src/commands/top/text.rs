@@ -120,7 +120,8 @@ fn cells(row: &Row) -> [String; COLUMNS.len()] {
             units::micros(row.srtt_us)
         },
         rate(row.delivery_bits_per_s),
-        units::age(Duration::from_micros(row.age_us)),
+        row.age_us
+            .map_or_else(dash, |age_us| units::age(Duration::from_micros(age_us))),
     ]
 }
 
