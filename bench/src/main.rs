@@ -15,6 +15,7 @@ mod loopback;
 mod plane;
 mod sim;
 mod statistics;
+mod switching;
 
 use clap::{Parser, Subcommand};
 
@@ -48,6 +49,8 @@ enum Benchmark {
     PlaneCpu(plane::Arguments),
     /// Packet-hops per second of the simulator on one core, and its memory; needs no root.
     Sim(sim::Arguments),
+    /// Throughput, stalls and fallbacks of flows whose algorithm is changed again and again.
+    Switching(switching::Arguments),
     /// From a report to the update that answers it, against portus; needs no root.
     RoundTrip(plane::Arguments),
 }
@@ -63,6 +66,7 @@ fn main() -> anyhow::Result<()> {
         Benchmark::Loopback(arguments) => loopback::run(&arguments),
         Benchmark::PlaneCpu(arguments) => plane::cpu(&arguments),
         Benchmark::PlaneRate(arguments) => plane::rate(&arguments),
+        Benchmark::Switching(arguments) => switching::run(&arguments),
         Benchmark::Sim(arguments) => sim::run(&arguments),
         Benchmark::RoundTrip(arguments) => plane::round_trip(&arguments),
     }

@@ -84,7 +84,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 
 /// Checks the configuration of a host; `read_host_config` shows its mistakes.
 fn host_config(args: &Args) -> Result<(), Failure> {
-    let config = read_host_config(&args.file)?;
+    let config = read_host_config(&args.file).inspect_err(|_| {
+        let text = std::fs::read_to_string(&args.file).unwrap_or_default();
+        if text.contains("[[flow") {
+            eprintln!("fairwater: this is a scenario, it seems; `fairwater run` checks it as it begins");
+        }
+    })?;
     let algorithms: Vec<_> = config
         .algorithms
         .iter()
