@@ -87,7 +87,9 @@ fn host_config(args: &Args) -> Result<(), Failure> {
     let config = read_host_config(&args.file).inspect_err(|_| {
         let text = std::fs::read_to_string(&args.file).unwrap_or_default();
         if text.contains("[[flow") {
-            eprintln!("fairwater: this is a scenario, it seems; `fairwater run` checks it as it begins");
+            eprintln!(
+                "fairwater: this is a scenario, it seems; `fairwater run` checks it as it begins"
+            );
         }
     })?;
     let algorithms: Vec<_> = config
