@@ -7,11 +7,14 @@ use fairwater_hosting::host::runtime_directory;
 
 use crate::failure::Failure;
 
+/// The control socket of a plane that root runs.
+const HOST_SOCKET: &str = "/run/fairwater/control";
+
 /// Which plane is asked.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ControlArgs {
-    /// Control socket of the plane [default: /run/fairwater/control for root,
-    /// $XDG_RUNTIME_DIR/fairwater/control for others]
+    /// Control socket of the plane [default: $XDG_RUNTIME_DIR/fairwater/control, if there is one,
+    /// or else /run/fairwater/control]
     #[arg(long = "socket", value_name = "PATH")]
     socket: Option<PathBuf>,
 }
@@ -19,7 +22,15 @@ pub(crate) struct ControlArgs {
 impl ControlArgs {
     /// Connects to the plane.
     pub(crate) fn connect(&self) -> Result<Client, Failure> {
-        let usual = || runtime_directory().map(|directory| directory.join("control"));
+        let own = || runtime_directory().map(|directory| directory.join("control"));
+        // Somebody who runs no plane means the host's.
+        let host = || Some(PathBuf::from(HOST_SOCKET)).filter(|path| path.exists());
+        let usual = || {
+            own()
+                .filter(|path| path.exists())
+                .or_else(host)
+                .or_else(own)
+        };
         let socket = self.socket.clone().or_else(usual).ok_or_else(|| {
             Failure::BadInput(
                 "$XDG_RUNTIME_DIR is not set, so there is no usual place for the control socket: \

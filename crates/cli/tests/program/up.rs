@@ -1,6 +1,7 @@
 //! `up`, and the commands that ask it.
 
 use std::io::Read;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -213,6 +214,84 @@ fn a_switch_to_something_worse_is_taken_back() {
         "{said}"
     );
     assert!(said.contains("whoever asked for it has left"), "{said}");
+}
+
+/// A cgroup of version 2 that is removed with its test; `None` where this machine has none.
+struct Cgroup(std::path::PathBuf);
+
+impl Cgroup {
+    fn make(name: &str) -> Option<Self> {
+        let mounts = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"].map(Path::new);
+        let mut mounts = mounts.into_iter();
+        let root = mounts.find(|mount| mount.join("cgroup.controllers").exists())?;
+        let path = root.join(name);
+        std::fs::create_dir(&path).ok()?;
+        Some(Self(path))
+    }
+
+    /// Moves this process into the cgroup, or out of it.
+    fn enter(&self, inside: bool) {
+        let to = match inside {
+            true => &*self.0,
+            false => self.0.parent().unwrap(),
+        };
+        std::fs::write(to.join("cgroup.procs"), std::process::id().to_string()).unwrap();
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        self.enter(false);
+        std::fs::remove_dir(&self.0).unwrap();
+    }
+}
+
+/// The cgroup is that of the socket as it was made, whoever uses it later.
+#[test]
+fn a_policy_chooses_the_algorithm_by_cgroup() {
+    if !privileged() {
+        return;
+    }
+    let _alone = alone();
+    let name = format!("fairwater-test-{}", std::process::id());
+    let Some(cgroup) = Cgroup::make(&name) else {
+        eprintln!("skipped: no cgroups of version 2");
+        return;
+    };
+    let plane = Plane::start(&format!(
+        "algorithms = {{ upp = \"reno\", upq = \"cubic\" }}\n[linux]\nmax_flows = 64\n\
+         [[policy]]\ncgroup = \"/{name}\"\nalgorithm = \"upq\""
+    ));
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let connect = || {
+        let socket = rustix::net::socket(
+            rustix::net::AddressFamily::INET,
+            rustix::net::SocketType::STREAM,
+            None,
+        );
+        let socket = socket.unwrap();
+        rustix::net::sockopt::set_tcp_congestion(&socket, "fw_upp").unwrap();
+        rustix::net::connect(&socket, &listener.local_addr().unwrap()).unwrap();
+        (
+            std::net::TcpStream::from(socket),
+            listener.accept().unwrap(),
+        )
+    };
+    let _outside = connect();
+    cgroup.enter(true);
+    let _inside = connect();
+    cgroup.enter(false);
+    let start = Instant::now();
+    loop {
+        let status = plane.json(&["status"]);
+        let flows = |index: usize| status["algorithms"][index]["flows"].as_u64();
+        if (flows(0), flows(1)) == (Some(1), Some(1)) {
+            break;
+        }
+        assert!(start.elapsed() < Duration::from_secs(10), "{status:#}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    plane.end();
 }
 
 /// An algorithm that fails leaves what a bug report needs.

@@ -2,7 +2,7 @@
 
 use fairwater_service::PolicyKey;
 
-use super::{Host, HostConfig, HostFailure};
+use super::{Host, HostConfig, HostFailure, LinuxConfig};
 use crate::changed_default::Places;
 
 /// Why a configuration was not taken; the former stays in force.
@@ -92,29 +92,37 @@ impl Host {
         if old == new {
             return Ok(());
         }
-        let refused = |host: &Self, name: &str| {
-            host.kernel_name(name)
-                .is_none()
-                .then(|| ReloadError::Default(HostFailure::NotOnLinux(name.to_owned())))
-        };
-        if let Some(error) = new.as_deref().and_then(|name| refused(self, name)) {
-            return Err(error);
+        let unknown = new.as_ref().filter(|name| self.kernel_name(name).is_none());
+        if let Some(name) = unknown {
+            return Err(ReloadError::Default(HostFailure::NotOnLinux(name.clone())));
         }
         if let Some(former) = self.default.take() {
             // Whatever keeps it from being restored, the next default replaces it.
             if let Ok(Some(restored)) = former.restore() {
-                told.push(format!("{}{}.", "T", &restored.to_string()[1..]));
+                told.push(format!("Default: {restored}."));
             }
         }
-        let Some(mut linux) = config.linux.clone().filter(|linux| linux.default.is_some()) else {
-            return Ok(());
-        };
-        linux.move_existing = false;
-        let set = Places::of_this_namespace()
-            .map_err(HostFailure::Namespace)
-            .and_then(|places| self.set_default(&linux, places));
+        let set = self.renew_default(new);
         told.append(&mut self.untold);
-        set.map_err(ReloadError::Default)
+        set.map_err(|error| {
+            // The lock on the default is free: nobody else can have taken it meanwhile but on
+            // purpose, and then it is theirs.
+            let _ = self.renew_default(old);
+            ReloadError::Default(error)
+        })
+    }
+
+    /// Makes an algorithm the default of new connections from now on, if one is to be.
+    fn renew_default(&mut self, algorithm: Option<String>) -> Result<(), HostFailure> {
+        if algorithm.is_none() {
+            return Ok(());
+        }
+        let linux = LinuxConfig {
+            default: algorithm,
+            ..LinuxConfig::default()
+        };
+        let places = Places::of_this_namespace().map_err(HostFailure::Namespace)?;
+        self.set_default(&linux, places)
     }
 
     /// Hands over the flows for which the policy has another algorithm than theirs. Returns how many.
