@@ -71,7 +71,7 @@ fn the_headers_are_c_and_cpp() {
     let folder = tempfile::tempdir().unwrap();
     let both = folder.path().join("both.c");
     let text = "#include <fairwater.h>\n#include <ccp.h>\n\
-        fw_options options = {sizeof(fw_options), {0, 0, 0, 0}, 0, 0, 0, 0, 0, 0, 0, 0};\n\
+        fw_options options = {sizeof(fw_options), {0, 0, 0, 0}, 0, 0, 0, 0, 0, 0, 0, 0, 0};\n\
         int main() { return ccp_invoke(0) == LIBCCP_NULL_ARG && fw_version() ? 0 : 1; }\n";
     std::fs::write(&both, text).unwrap();
     for (language, standard) in [("c", "-std=c99"), ("c", "-std=c17"), ("c++", "-std=c++11")] {
