@@ -1,5 +1,5 @@
 //! What flows lose when their algorithm is changed again and again: throughput of an emulated path
-//! against the same flows left alone, the longest time without a packet, and fallbacks.
+//! against the same flows left alone, the longest time that a flow got nothing through, and fallbacks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -57,8 +57,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             (switched()?, alone)
         };
         eprintln!(
-            "round {round}: {:.1} of {:.1} Mbit/s, {} changes, nothing for {:.0} ms at most ({:.0} \
-             left alone)",
+            "round {round}: {:.1} of {:.1} Mbit/s, {} changes, a flow got nothing for {:.0} ms at most \
+             ({:.0} left alone)",
             a.bps / 1e6,
             b.bps / 1e6,
             a.changes,
@@ -71,8 +71,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         fallbacks += a.fallbacks;
     }
     println!(
-        "{} flows on {}, from {} to {} and back each {} ms: {ratio:.3} of the throughput, nothing for \
-         {stall_ms:.0} ms at most; {fallbacks} fallbacks in {changes} changes of a flow",
+        "{} flows on {}, from {} to {} and back each {} ms: {ratio:.3} of the throughput, a flow got \
+         nothing for {stall_ms:.0} ms at most; {fallbacks} fallbacks in {changes} changes of a flow",
         arguments.flows,
         arguments.link,
         arguments.from,
@@ -85,7 +85,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 /// What a run measured while flows were changed.
 struct Measured {
     bps: f64,
-    /// Longest time in which the path carried nothing, ms.
+    /// Longest time in which some flow got nothing through the path, ms.
     stall_ms: f64,
     changes: u64,
     fallbacks: u64,
@@ -111,27 +111,30 @@ fn measure(arguments: &Arguments, switch: bool) -> anyhow::Result<Measured> {
         }
     })?;
     let work = plane.stop();
-    let run = results.runs.first();
-    let run = run.ok_or_else(|| anyhow::anyhow!("no result"))?;
-    if run.disturbed {
+    if results.runs.iter().any(|run| run.disturbed) {
         eprintln!("disturbed by other load on the machine");
     }
-    let series: Vec<_> = run
-        .series
-        .link
-        .iter()
-        .filter(|interval| interval.at_s >= BEFORE as f64)
-        .collect();
-    let sum: f64 = series.iter().map(|interval| interval.throughput_bps).sum();
-    let step_ms = match series.as_slice() {
-        [first, second, ..] => (second.at_s - first.at_s) * 1e3,
-        _ => 0.0,
-    };
-    let still = series.split(|interval| interval.throughput_bps > 0.0);
-    let longest = still.map(<[_]>::len).max().unwrap_or(0);
+    let (mut bps, mut stall_ms) = (0.0, 0.0_f64);
+    for run in &results.runs {
+        let series: Vec<_> = run
+            .series
+            .link
+            .iter()
+            .filter(|interval| interval.at_s >= BEFORE as f64)
+            .collect();
+        let sum: f64 = series.iter().map(|interval| interval.throughput_bps).sum();
+        bps += sum / series.len().max(1) as f64;
+        let step_ms = match series.as_slice() {
+            [first, second, ..] => (second.at_s - first.at_s) * 1e3,
+            _ => 0.0,
+        };
+        let still = series.split(|interval| interval.throughput_bps > 0.0);
+        let longest = still.map(<[_]>::len).max().unwrap_or(0);
+        stall_ms = stall_ms.max(longest as f64 * step_ms);
+    }
     Ok(Measured {
-        bps: sum / series.len().max(1) as f64,
-        stall_ms: longest as f64 * step_ms,
+        bps,
+        stall_ms,
         changes: work.changes,
         fallbacks: work.fallbacks,
     })
