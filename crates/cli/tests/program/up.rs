@@ -161,7 +161,8 @@ fn a_switch_to_something_worse_is_taken_back() {
     }
     let _alone = alone();
     let plane = Plane::start(
-        "algorithms = { upc = \"cubic\", upw = \"constant:cwnd=2\" }\n[linux]\nmax_flows = 64",
+        "algorithms = { upc = \"cubic\", upw = \"constant:cwnd=2\" }\n[linux]\nmax_flows = 64\n\
+         silent_after = \"2s\"",
     );
     let _traffic = traffic("fw_upc", 60);
     let start = Instant::now();
@@ -179,7 +180,7 @@ fn a_switch_to_something_worse_is_taken_back() {
     );
     // A disturbed sample or two on a busy machine.
     assert!(verdict["elapsed_us"].as_u64() < Some(15_000_000), "{text}");
-    assert!(verdict["ratios"]["goodput"].as_f64() < Some(0.5), "{text}");
+    assert!(verdict["ratios"]["goodput"].as_f64() < Some(0.8), "{text}");
     let status = plane.json(&["status"]);
     let flows = |index: usize| status["algorithms"][index]["flows"].as_u64();
     assert_eq!(
