@@ -538,14 +538,15 @@ impl CommandSink for Stager<'_> {
 
 /// The slow-start threshold with which a flow is handed over, bytes: none for one that has lost nothing
 /// and whose window is small, which goes on with its first slow start as under the fallback. Any other
-/// does not begin a second; but a window that its algorithm held below the threshold of the last loss
-/// grows back to that by slow start (RFC 5681 §3.1), as after an idle period.
+/// does not begin a second; but a window that its algorithm held below half the threshold of the last
+/// loss grows back to that by slow start (RFC 5681 §3.1), as after an idle period.
 fn next_ssthresh(info: &FlowInfo) -> Option<u64> {
     let small = u64::from(info.mss).saturating_mul(SMALL_WINDOW);
     match info.ssthresh {
         None if info.cwnd <= small => None,
         None => Some(info.cwnd),
-        known => known,
+        Some(known) if info.cwnd < known / 2 => Some(known),
+        Some(known) => Some(known.min(info.cwnd)),
     }
 }
 
