@@ -11,10 +11,11 @@ use fairwater_proto::Abilities;
 use crate::Controls;
 
 /// Window of the minimum-RTT filter, µs: an RTT counts for this long at most, and for half of it
-/// at least (`MinRTTFilterLen` of draft-ietf-ccwg-bbr §2.13.1 is as long).
+/// at least (`BBR.MinRTTFilterLen` of draft-ietf-ccwg-bbr is as long).
 const MIN_RTT_WINDOW_US: u64 = 10_000_000;
 
-/// SRTT before the first sample, µs: draft-ietf-ccwg-bbr §5.2.2 (`BBRInitPacingRate`) has it.
+/// SRTT before the first sample, µs (draft-cardwell-iccrg-bbr-congestion-control-00 §4.2.1,
+/// BBRInitPacingRate).
 const NOMINAL_SRTT_US: u64 = 1_000;
 
 /// The only control that a transport holds.

@@ -23,6 +23,11 @@ pub(crate) fn mark_plane_thread() {
     HOSTS_PLANE.store(true, Relaxed);
 }
 
+/// Whether this process hosts a plane, or has.
+pub(crate) fn hosts_plane() -> bool {
+    HOSTS_PLANE.load(Relaxed)
+}
+
 /// To be called in a forked child, on the thread that forked. Returns whether the parent hosts a
 /// plane: the child then has copies of descriptors that keep its algorithms registered.
 pub fn on_fork_in_child() -> bool {

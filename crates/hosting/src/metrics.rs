@@ -13,7 +13,7 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::Registry;
 use tiny_http::{Header, Method, Response, Server};
 
-use crate::control::{Client, Request, Response as Answer};
+use crate::control::{Client, Request, Response as Answer, claim};
 use crate::host::{HostStatus, MetricsAddress};
 
 /// What OpenMetrics text is served as.
@@ -123,7 +123,7 @@ impl MetricsServer {
         let (server, path) = match address {
             MetricsAddress::Tcp(address) => (Server::http(address).map_err(named)?, None),
             MetricsAddress::Unix(path) => {
-                let _ = crate::control::remove_stale(path);
+                claim(path).map_err(|error| named(error.into()))?;
                 (Server::http_unix(path).map_err(named)?, Some(path.clone()))
             }
         };

@@ -10,6 +10,8 @@ use std::sync::OnceLock;
 
 use fairwater_algorithms::{Choice, by_spec};
 
+use crate::fork;
+
 /// An algorithm that a spec named.
 #[derive(Debug, Clone)]
 pub struct ResolvedAlgorithm {
@@ -79,8 +81,13 @@ pub fn resolve(spec: &str, folder: &Path) -> Result<ResolvedAlgorithm, ResolveEr
     };
     let file = folder.join(file);
     let Some(python) = PYTHON.get() else {
+        // Another program in this one's place would leave the plane's flows behind.
+        let message = match fork::hosts_plane() {
+            true => format!("`{spec}` is in Python, which this process has not: restart the plane"),
+            false => reexecute_in_python(spec),
+        };
         return Err(ResolveError {
-            messages: vec![reexecute_in_python(spec)],
+            messages: vec![message],
         });
     };
     Ok(ResolvedAlgorithm {

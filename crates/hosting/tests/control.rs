@@ -145,6 +145,13 @@ fn a_reload_is_whole_or_not_at_all() {
         why.contains("`algorithms` cannot change while the plane runs"),
         "{why}"
     );
+    // An algorithm in Python needs another program, which must not take the place of this one.
+    let python = source.replace("\"cubic\"", "\"my.py:Mine\"");
+    std::fs::write(&file, python).unwrap();
+    let ClientError::Failed(why) = reload().unwrap_err() else {
+        panic!("taken");
+    };
+    assert!(why.contains("restart the plane"), "{why}");
     let Response::Status(status) = plane.ask(&Request::Status).unwrap() else {
         panic!("no status");
     };

@@ -24,7 +24,9 @@ pub(crate) struct Cgroups {
 
 #[derive(Debug, Default)]
 struct Known {
-    paths: HashMap<u64, String>,
+    /// By id; `None` for a cgroup that was gone by a walk after its socket was made: ids are not given
+    /// out again.
+    paths: HashMap<u64, Option<String>>,
     walked: Option<Instant>,
 }
 
@@ -40,9 +42,12 @@ impl Cgroups {
             && known.walked.is_none_or(|walked| walked.elapsed() >= PAUSE)
         {
             known.walked = Some(Instant::now());
-            known.paths = walk();
+            known.paths.retain(|_, path| path.is_none());
+            let found = walk().into_iter().map(|(id, path)| (id, Some(path)));
+            known.paths.extend(found);
+            known.paths.entry(id).or_insert(None);
         }
-        known.paths.get(&id).cloned()
+        known.paths.get(&id).cloned().flatten()
     }
 }
 

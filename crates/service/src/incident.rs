@@ -55,8 +55,8 @@ pub struct ReportRecord {
 #[derive(Debug, Default)]
 pub(crate) struct Causes {
     waiting: Vec<(FlowId, String)>,
-    /// Incidents that found no room.
-    pub(crate) omitted: u64,
+    /// Incidents that found no room, from the start.
+    omitted: u64,
 }
 
 impl Causes {
@@ -70,6 +70,13 @@ impl Causes {
 }
 
 impl Service {
+    /// Times that a flow left its algorithm of which no [`Incident`] tells, because too many did at
+    /// once.
+    #[must_use]
+    pub fn incidents_omitted(&self) -> u64 {
+        self.shared.causes.omitted
+    }
+
     /// Makes the incidents of what has happened since the last call; `measure` answers for direct
     /// datapaths.
     pub(crate) fn collect_incidents(

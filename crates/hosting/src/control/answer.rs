@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use fairwater_service::switching::{Plan, Side, Step, Trial};
 
 use super::{Asked, ControlListener, Request, Response};
-use crate::host::{Host, HostConfig};
+use crate::host::{Host, HostConfig, count};
 use crate::metrics;
 
 /// Time between two samples of a trial's flows.
@@ -129,10 +129,7 @@ impl Control {
                 carry_out(&step, &plan, host);
                 told.push(format!(
                     "Switching {} from {} to {}, back and forth.",
-                    match trial.progress(0).flows {
-                        1 => "1 flow".to_owned(),
-                        flows => format!("{flows} flows"),
-                    },
+                    count(trial.progress(0).flows as u64, "flow"),
                     plan.from,
                     plan.to
                 ));

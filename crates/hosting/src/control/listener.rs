@@ -12,6 +12,7 @@ use std::sync::{Arc, RwLock};
 use std::{fs, thread};
 
 use fairwater_proto::link::directory::prepare;
+use fairwater_proto::link::peer_groups;
 use fairwater_service::Stopper;
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::geteuid;
@@ -59,14 +60,7 @@ impl ControlListener {
     pub fn bind(path: &Path, groups: Vec<u32>, waker: Stopper) -> io::Result<Self> {
         let named =
             |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-        if let Some(directory) = path.parent() {
-            prepare(directory).map_err(named)?;
-        }
-        if UnixStream::connect(path).is_ok() {
-            let message = "another plane is there; stop it first, or choose another socket";
-            return Err(named(io::Error::new(io::ErrorKind::AddrInUse, message)));
-        }
-        remove_stale(path).map_err(named)?;
+        claim(path).map_err(named)?;
         let listener = UnixListener::bind(path).map_err(named)?;
         // Who may ask what is decided by who the peer is.
         fs::set_permissions(path, fs::Permissions::from_mode(0o666)).map_err(named)?;
@@ -151,9 +145,17 @@ impl Drop for ControlListener {
     }
 }
 
-/// Removes a socket that nobody listens at. Anything else there is left, and `bind` refuses it.
-pub(crate) fn remove_stale(path: &Path) -> io::Result<()> {
+/// Makes a path free for a socket: prepares its directory, and removes a socket that nobody listens
+/// at. Anything else there is left, and binding refuses it.
+pub(crate) fn claim(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::FileTypeExt;
+    if let Some(directory) = path.parent() {
+        prepare(directory)?;
+    }
+    if UnixStream::connect(path).is_ok() {
+        let message = "another plane is there; stop it first, or choose another socket";
+        return Err(io::Error::new(io::ErrorKind::AddrInUse, message));
+    }
     match fs::symlink_metadata(path) {
         Ok(found) if found.file_type().is_socket() => fs::remove_file(path),
         _ => Ok(()),
@@ -211,30 +213,22 @@ impl Peer {
         Ok(())
     }
 
+    /// Whether the peer may change things, by what the kernel noted of it as it connected.
     fn has_rights(&self, stream: &UnixStream) -> bool {
         let Ok(peer) = socket_peercred(stream) else {
             return false;
         };
-        let groups = self.groups.read().map(|groups| groups.clone());
-        let mut groups = groups.unwrap_or_default().into_iter();
-        peer.uid.is_root()
-            || peer.uid == geteuid()
-            || groups.any(|group| {
-                peer.gid.as_raw() == group || is_member(peer.pid.as_raw_nonzero().get(), group)
-            })
+        if peer.uid.is_root() || peer.uid == geteuid() {
+            return true;
+        }
+        let Ok(allowed) = self.groups.read() else {
+            return false;
+        };
+        let groups = || peer_groups(stream).unwrap_or_default();
+        !allowed.is_empty()
+            && (allowed.contains(&peer.gid.as_raw())
+                || groups().iter().any(|group| allowed.contains(group)))
     }
-}
-
-/// Whether a process has a group among its supplementary ones. The peer's process may have ended,
-/// and its number be another's by now: then the kernel's word for the group that it connected with is
-/// all there is.
-fn is_member(pid: i32, group: u32) -> bool {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("Groups:"));
-    line.is_some_and(|line| {
-        line.split_whitespace()
-            .any(|number| number.parse() == Ok(group))
-    })
 }
 
 fn write(mut stream: &UnixStream, response: &Response) -> io::Result<()> {

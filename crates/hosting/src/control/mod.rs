@@ -18,7 +18,7 @@ use crate::host::{HostStatus, KeptIncident};
 
 pub use answer::Control;
 pub use client::{Client, ClientError};
-pub(crate) use listener::remove_stale;
+pub(crate) use listener::claim;
 pub use listener::{Asked, ControlListener};
 
 /// What a plane is asked.

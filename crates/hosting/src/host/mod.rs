@@ -22,7 +22,7 @@ use crate::changed_default::{self, ChangedDefault, Places};
 use crate::plane::plane_of_named;
 use crate::process::finish_all;
 use crate::tcp_notices::TcpNotices;
-use crate::{AlgorithmProcess, NamedAlgorithm};
+use crate::{AlgorithmProcess, NamedAlgorithm, fork};
 
 pub use config::{
     ControlConfig, DEFAULT_PATH, HostConfig, LinksConfig, LinuxConfig, MetricsAddress,
@@ -91,6 +91,7 @@ impl Host {
         };
         let plane = plane_of_named(&hosted)?;
         let service = config.service(instance());
+        fork::mark_plane_thread();
         let server =
             Server::bind(plane, service, &config.endpoints()).map_err(HostFailure::Links)?;
         let mut host = Self {
@@ -356,10 +357,10 @@ impl Host {
         }
         drop(server);
         if tcp.is_some() || !names.is_empty() {
-            let noun = if flows == 1 { "flow" } else { "flows" };
             told.push(format!(
-                "Stopped: {} unregistered, {flows} {noun} given back.",
-                names.join(" and ")
+                "Stopped: {} unregistered, {} given back.",
+                names.join(" and "),
+                count(flows as u64, "flow")
             ));
         }
         told
@@ -388,7 +389,8 @@ fn registered_sentence(name: &str) -> String {
 }
 
 /// "1 flow", "2 flows".
-fn count(number: u32, noun: &str) -> String {
+pub(crate) fn count(number: impl Into<u64>, noun: &str) -> String {
+    let number = number.into();
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {noun}{plural}")
 }

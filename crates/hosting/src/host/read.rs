@@ -64,7 +64,18 @@ fn read<'a>(mut root: Fields<'a>, folder: &Path, sink: &'a Sink) -> HostConfig {
     let control = table(&mut root, "control", sink, control);
     config.control = control.unwrap_or_else(usual_control);
     config.metrics = table(&mut root, "metrics", sink, metrics).flatten();
-    let rules = root.node("policy").map(|node| policy(node, &names, sink));
+    if config.metrics.is_some() && config.control.is_none() {
+        let message = "metrics are asked for at the control socket, and it has no usual place here";
+        let help = "say `socket` in `[control]`";
+        sink.push(Diagnostic::new(root.span.clone(), message).help(help));
+    }
+    let apart = |name: &str| {
+        let of_name = |(known, each): &&NamedAlgorithm| known == name && each.is_python;
+        config.linux.is_some() && config.algorithms.iter().any(|each| of_name(&each))
+    };
+    let rules = root
+        .node("policy")
+        .map(|node| policy(node, &names, &apart, sink));
     config.policy = rules.unwrap_or_default();
     if config.linux.is_none() && config.links.is_none() && sink.said() == 0 {
         let message =
@@ -319,7 +330,12 @@ fn path(node: &Node) -> Result<PathBuf, InvalidValue> {
     })
 }
 
-fn policy(node: &Node, names: &Names<'_>, sink: &Sink) -> Policy {
+fn policy(
+    node: &Node,
+    names: &Names<'_>,
+    has_own_process: &dyn Fn(&str) -> bool,
+    sink: &Sink,
+) -> Policy {
     let Value::Array(items) = &node.value else {
         let message = "policies are tables: `[[policy]]`";
         sink.push(Diagnostic::new(node.span.clone(), message));
@@ -327,14 +343,18 @@ fn policy(node: &Node, names: &Names<'_>, sink: &Sink) -> Policy {
     };
     let rules = items.iter().filter_map(|item| {
         let fields = Fields::of("a policy", item, sink)?;
-        rule(fields, names)
+        rule(fields, names, has_own_process)
     });
     Policy {
         rules: rules.collect(),
     }
 }
 
-fn rule(mut fields: Fields<'_>, names: &Names<'_>) -> Option<Rule> {
+fn rule(
+    mut fields: Fields<'_>,
+    names: &Names<'_>,
+    has_own_process: &dyn Fn(&str) -> bool,
+) -> Option<Rule> {
     let prefix = |node: &Node| {
         let text = quantity::text(node)?;
         let host = || {
@@ -367,6 +387,14 @@ fn rule(mut fields: Fields<'_>, names: &Names<'_>) -> Option<Rule> {
         fields.missing("algorithm");
     }
     let algorithm = names.read(&mut fields, "algorithm");
+    if let Some(name) = algorithm.as_deref().filter(|name| has_own_process(name)) {
+        let message =
+            format!("`{name}` has a process of its own, and flows cannot go from one to another");
+        let help = "let sockets choose it, or make it the default";
+        fields
+            .sink
+            .push(Diagnostic::new(fields.span.clone(), message).help(help));
+    }
     fields.finish();
     Some(Rule {
         algorithm: algorithm?,

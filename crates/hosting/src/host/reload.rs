@@ -2,7 +2,7 @@
 
 use fairwater_service::PolicyKey;
 
-use super::{Host, HostConfig, HostFailure, LinuxConfig};
+use super::{Host, HostConfig, HostFailure, LinuxConfig, count};
 use crate::changed_default::Places;
 
 /// Why a configuration was not taken; the former stays in force.
@@ -33,14 +33,13 @@ impl Host {
         if config.policy != self.config.policy {
             told.push(format!(
                 "The policy has {} now, and had {}.",
-                rules(config.policy.rules.len()),
+                count(config.policy.rules.len() as u64, "rule"),
                 self.config.policy.rules.len()
             ));
             self.server.service_mut().set_policy(config.policy.clone());
             let moved = self.follow_policy();
             if moved > 0 {
-                let noun = if moved == 1 { "flow is" } else { "flows are" };
-                told.push(format!("{moved} {noun} handed over."));
+                told.push(format!("Handed over: {}.", count(moved, "flow")));
             }
         }
         if config.control != self.config.control {
@@ -126,7 +125,7 @@ impl Host {
     }
 
     /// Hands over the flows for which the policy has another algorithm than theirs. Returns how many.
-    fn follow_policy(&mut self) -> usize {
+    fn follow_policy(&mut self) -> u64 {
         let mut handed_over = 0;
         for status in self.server.flows() {
             let measures = &status.measures;
@@ -153,10 +152,4 @@ impl Host {
         }
         handed_over
     }
-}
-
-/// "1 rule", "2 rules".
-fn rules(number: usize) -> String {
-    let plural = if number == 1 { "" } else { "s" };
-    format!("{number} rule{plural}")
 }

@@ -88,7 +88,7 @@ impl Host {
             flows_total: statistics.flows_total,
             reports_total: statistics.reports,
             refused_total: statistics.refused_total(),
-            incidents_total: self.incidents.total(),
+            incidents_total: self.incidents.total() + service.incidents_omitted(),
             policy_rules: self.config.policy.rules.len(),
         }
     }

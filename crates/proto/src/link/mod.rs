@@ -18,12 +18,14 @@ mod error;
 #[cfg(not(loom))]
 pub mod in_process;
 mod path;
+mod peer_groups;
 mod poller;
 pub mod ring;
 pub mod seqpacket;
 mod spin;
 
 pub use error::LinkError;
+pub use peer_groups::peer_groups;
 pub use poller::{Pollable, Poller, Source, Trigger};
 pub use spin::{AdaptiveSpin, DEFAULT_SPIN, spin};
 

@@ -5,7 +5,7 @@
 //! logarithm of their ratio is as likely positive as negative, whatever its size. A bet on its sign
 //! is then fair: the bettor's capital is an e-process, and the chance that it ever reaches 1/α is at
 //! most α (Ville's inequality; Ramdas et al., "Game-theoretic statistics and safe anytime-valid
-//! inference", Statistical Science 2023, §3). Nothing is assumed of the values.
+//! inference", Statistical Science 2023). Nothing is assumed of the values.
 
 /// Parts of its capital that each of the bettors stakes on a pair.
 const STAKES: [f64; 3] = [0.3, 0.6, 1.0];
