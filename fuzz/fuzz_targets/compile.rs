@@ -6,6 +6,7 @@ use fairwater_lang::{Diagnostics, compile};
 use libfuzzer_sys::fuzz_target;
 
 fn well_placed(diagnostics: &Diagnostics, source: &str) {
+    let source = source.strip_prefix('\u{feff}').unwrap_or(source);
     for label in diagnostics.iter().flat_map(|d| &d.labels) {
         assert!(
             source.get(label.span.start..label.span.end).is_some(),

@@ -11,7 +11,8 @@ use crate::bounds;
 /// Bytes of source that a diagnostic shows at most.
 const EXCERPT: usize = 4096;
 
-/// A range of bytes of the source, `start..end`, on character boundaries.
+/// A range of bytes of the source, `start..end`, on character boundaries. A byte-order mark at the
+/// beginning of the source is no part of it and not counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Span {
     /// The first byte.
