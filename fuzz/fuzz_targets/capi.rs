@@ -90,17 +90,8 @@ fn own(input: &mut Input<'_>) {
         let code = match input.u8() % 12 {
             0 => unsafe { fw_datapath_attach(dp, u32::from(input.u8()), now_us) },
             1 => {
-                let mut info: fw_flow_info = unsafe { zeroed() };
-                info.size = size_of::<fw_flow_info>();
-                info.mss = input.number() as u32;
-                info.cwnd = input.number();
-                info.local.version = u16::from(input.u8());
-                let mut name = input.bytes();
-                name.push(0);
-                info.algorithm = name.as_ptr().cast();
-                info.now_us = now_us;
                 let mut new = 0;
-                let code = unsafe { fw_flow_start(dp, &info, pointer, &raw mut new) };
+                let code = start(dp, input, pointer, now_us, &mut new);
                 if code == FW_OK {
                     assert!(new != 0 && !values.contains(&new));
                     values.push(new);
@@ -124,34 +115,7 @@ fn own(input: &mut Input<'_>) {
                 unsafe { fw_datapath_receive(dp, packet.as_ptr().cast(), packet.len(), now_us) }
             }
             5 | 6 => {
-                let mut packet = Vec::new();
-                let updates = [Update {
-                    variable: 1,
-                    value: input.number(),
-                }];
-                let number = u32::from(input.u8() % 4);
-                let body = &PROGRAMS[usize::from(input.u8()) % PROGRAMS.len()];
-                let message = match input.u8() % 4 {
-                    0 => ToDatapath::Welcome(Welcome {
-                        instance: number.into(),
-                        alive_us: 1000,
-                    }),
-                    1 => ToDatapath::Install { idle_restart: true,
-                        program: number,
-                        body,
-                    },
-                    2 => ToDatapath::Uninstall { program: number },
-                    _ => ToDatapath::Command {
-                        flow: names[usize::from(input.u8()) % names.len()],
-                        switch: (number > 0).then_some(number),
-                        cwnd: (number == 2).then_some(updates[0].value),
-                        rate: (number == 3).then_some(updates[0].value),
-                        updates: Updates::from(&updates[..]),
-                        withdraw: input.u8() > 250,
-                    },
-                };
-                // What the encoding cannot say is not sent.
-                let _ = Dialect::Own.encode_to_datapath(&message, &mut packet);
+                let packet = planes_packet(input, &names);
                 unsafe { fw_datapath_receive(dp, packet.as_ptr().cast(), packet.len(), now_us) }
             }
             7 => unsafe { fw_flow_close(dp, flow) },
@@ -182,6 +146,59 @@ fn own(input: &mut Input<'_>) {
         }
     }
     assert_eq!(unsafe { fw_datapath_free(dp) }, FW_OK);
+}
+
+fn start(
+    dp: *mut fw_datapath,
+    input: &mut Input<'_>,
+    user_data: *mut c_void,
+    now_us: u64,
+    new: &mut fw_flow,
+) -> fw_error {
+    let mut info: fw_flow_info = unsafe { zeroed() };
+    info.size = size_of::<fw_flow_info>();
+    info.mss = input.number() as u32;
+    info.cwnd = input.number();
+    info.local.version = u16::from(input.u8());
+    let mut name = input.bytes();
+    name.push(0);
+    info.algorithm = name.as_ptr().cast();
+    info.now_us = now_us;
+    unsafe { fw_flow_start(dp, &info, user_data, new) }
+}
+
+/// One well-formed message of a plane, about a flow of `names`.
+fn planes_packet(input: &mut Input<'_>, names: &[FlowId]) -> Vec<u8> {
+    let mut packet = Vec::new();
+    let updates = [Update {
+        variable: 1,
+        value: input.number(),
+    }];
+    let number = u32::from(input.u8() % 4);
+    let body = &PROGRAMS[usize::from(input.u8()) % PROGRAMS.len()];
+    let message = match input.u8() % 4 {
+        0 => ToDatapath::Welcome(Welcome {
+            instance: number.into(),
+            alive_us: 1000,
+        }),
+        1 => ToDatapath::Install {
+            idle_restart: true,
+            program: number,
+            body,
+        },
+        2 => ToDatapath::Uninstall { program: number },
+        _ => ToDatapath::Command {
+            flow: names[usize::from(input.u8()) % names.len()],
+            switch: (number > 0).then_some(number),
+            cwnd: (number == 2).then_some(updates[0].value),
+            rate: (number == 3).then_some(updates[0].value),
+            updates: Updates::from(&updates[..]),
+            withdraw: input.u8() > 250,
+        },
+    };
+    // What the encoding cannot say is not sent.
+    let _ = Dialect::Own.encode_to_datapath(&message, &mut packet);
+    packet
 }
 
 unsafe extern "C" fn ccp_set(conn: *mut ccp_connection, value: u32) {

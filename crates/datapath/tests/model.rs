@@ -168,6 +168,44 @@ impl<'p> Model<'p> {
         modelled.changed(before)
     }
 
+    fn flow(&self, at: usize) -> Option<FlowId> {
+        self.flows[at].as_ref().map(|modelled| modelled.flow)
+    }
+
+    /// The plane gives a flow up.
+    fn withdraw(&mut self, at: usize) {
+        self.heard_us = self.now_us;
+        if let Some(modelled) = &mut self.flows[at]
+            && modelled.known
+            && !modelled.announce
+            && !modelled.over
+        {
+            modelled.end_program();
+            modelled.over = true;
+        }
+    }
+
+    /// The plane begins a new life, without the flows of its last.
+    fn restart(&mut self) {
+        self.heard_us = self.now_us;
+        for modelled in self.flows.iter_mut().flatten() {
+            if modelled.known && !modelled.over {
+                modelled.end_program();
+                modelled.silent = false;
+                modelled.announce = true;
+            }
+            modelled.known = false;
+        }
+    }
+
+    /// The plane reads every announcement.
+    fn drain(&mut self) {
+        for modelled in self.flows.iter_mut().flatten() {
+            modelled.known |= modelled.announce;
+            modelled.announce = false;
+        }
+    }
+
     /// What a command comes to: refused or staged.
     fn command(
         &mut self,
@@ -214,6 +252,26 @@ impl<'p> Model<'p> {
 }
 
 impl ModelFlow<'_> {
+    fn new(flow: FlowId) -> Self {
+        Self {
+            flow,
+            controls: Controls {
+                cwnd: 10 * MSS,
+                rate: 0,
+            },
+            machine: None,
+            fallback: Some(Controller::new(Fallback::Cubic, None)),
+            srtt_us: 0,
+            is_lossless: true,
+            timeout_ssthresh: 0,
+            stage: None,
+            known: false,
+            announce: true,
+            silent: false,
+            over: false,
+        }
+    }
+
     /// Losses, marks and timeouts, whatever controls the flow.
     fn watch(&mut self, signals: &Signals) {
         let lost = signals[Signal::LostPkts];
@@ -275,6 +333,23 @@ struct Real {
 }
 
 impl Real {
+    fn new(backend: Backend) -> Self {
+        let mut datapath = Datapath::new(Config {
+            backend,
+            signals: SignalQualities::exact(SignalSet::ALL),
+            silence_us: SILENCE_US,
+            queue_bytes: 1 << 24,
+            ..Config::default()
+        });
+        let peer = datapath.add_peer(Dialect::Own, 0);
+        Self {
+            datapath,
+            peer,
+            instance: 0,
+            reports: Vec::new(),
+        }
+    }
+
     fn send(&mut self, message: &ToDatapath<'_>, now_us: u64) {
         let mut packet = Vec::new();
         Dialect::Own
@@ -307,6 +382,18 @@ impl Real {
         self.send(&ToDatapath::Welcome(welcome), now_us);
     }
 
+    fn withdraw(&mut self, flow: FlowId, now_us: u64) {
+        let command = ToDatapath::Command {
+            flow,
+            switch: None,
+            cwnd: None,
+            rate: None,
+            updates: (&[]).into(),
+            withdraw: true,
+        };
+        self.send(&command, now_us);
+    }
+
     fn drain(&mut self) {
         while let Some((_, packet)) = self.datapath.poll_transmit(1 << 14) {
             for message in Dialect::Own.to_plane(packet) {
@@ -333,20 +420,7 @@ fn info() -> FlowInfo {
 
 fn follow(programs: &[Program], steps: &[Step], backend: Backend) -> Result<(), TestCaseError> {
     let bodies: Vec<_> = programs.iter().map(binary::encode).collect();
-    let mut datapath = Datapath::new(Config {
-        backend,
-        signals: SignalQualities::exact(SignalSet::ALL),
-        silence_us: SILENCE_US,
-        queue_bytes: 1 << 24,
-        ..Config::default()
-    });
-    let peer = datapath.add_peer(Dialect::Own, 0);
-    let mut real = Real {
-        datapath,
-        peer,
-        instance: 0,
-        reports: Vec::new(),
-    };
+    let mut real = Real::new(backend);
     real.live(&bodies, 0);
     let mut model = Model {
         programs,
@@ -358,24 +432,8 @@ fn follow(programs: &[Program], steps: &[Step], backend: Backend) -> Result<(), 
     for step in steps {
         match step {
             Step::Start(at) if model.flows[*at].is_none() => {
-                let flow = real.datapath.start(peer, "x", &info()).unwrap();
-                model.flows[*at] = Some(ModelFlow {
-                    flow,
-                    controls: Controls {
-                        cwnd: 10 * MSS,
-                        rate: 0,
-                    },
-                    machine: None,
-                    fallback: Some(Controller::new(Fallback::Cubic, None)),
-                    srtt_us: 0,
-                    is_lossless: true,
-                    timeout_ssthresh: 0,
-                    stage: None,
-                    known: false,
-                    announce: true,
-                    silent: false,
-                    over: false,
-                });
+                let flow = real.datapath.start(real.peer, "x", &info()).unwrap();
+                model.flows[*at] = Some(ModelFlow::new(flow));
             }
             Step::Start(_) => {}
             Step::Close(at) => {
@@ -384,20 +442,7 @@ fn follow(programs: &[Program], steps: &[Step], backend: Backend) -> Result<(), 
                 }
             }
             Step::Invoke(at, elapsed, signals) => {
-                model.now_us += elapsed;
-                let mut signals = *signals;
-                signals[Signal::Now] = model.now_us;
-                signals[Signal::WasTimeout] %= 2;
-                let Some(flow) = model.flows[*at].as_ref().map(|modelled| modelled.flow) else {
-                    continue;
-                };
-                let expected = model.invoke(*at, &signals);
-                prop_assert_eq!(real.datapath.invoke(flow, &signals), Ok(expected));
-                let view = real.datapath.flow(flow).unwrap();
-                let modelled = model.flows[*at].as_ref().unwrap();
-                let variables = modelled.machine.as_ref().map_or(&[][..], |m| m.variables());
-                prop_assert_eq!(view.variables, variables);
-                prop_assert_eq!(view.controls, modelled.controls);
+                invoke(&mut real, &mut model, *at, *elapsed, *signals)?;
             }
             Step::Command {
                 flow: at,
@@ -406,7 +451,7 @@ fn follow(programs: &[Program], steps: &[Step], backend: Backend) -> Result<(), 
                 rate,
                 updates,
             } => {
-                let Some(flow) = model.flows[*at].as_ref().map(|modelled| modelled.flow) else {
+                let Some(flow) = model.flow(*at) else {
                     continue;
                 };
                 model.heard_us = model.now_us;
@@ -422,34 +467,14 @@ fn follow(programs: &[Program], steps: &[Step], backend: Backend) -> Result<(), 
                 real.send(&command, model.now_us);
             }
             Step::Withdraw(at) => {
-                let Some(modelled) = &mut model.flows[*at] else {
+                let Some(flow) = model.flow(*at) else {
                     continue;
                 };
-                model.heard_us = model.now_us;
-                if modelled.known && !modelled.announce && !modelled.over {
-                    modelled.end_program();
-                    modelled.over = true;
-                }
-                let command = ToDatapath::Command {
-                    flow: modelled.flow,
-                    switch: None,
-                    cwnd: None,
-                    rate: None,
-                    updates: (&[]).into(),
-                    withdraw: true,
-                };
-                real.send(&command, model.now_us);
+                model.withdraw(*at);
+                real.withdraw(flow, model.now_us);
             }
             Step::Restart => {
-                model.heard_us = model.now_us;
-                for modelled in model.flows.iter_mut().flatten() {
-                    if modelled.known && !modelled.over {
-                        modelled.end_program();
-                        modelled.silent = false;
-                        modelled.announce = true;
-                    }
-                    modelled.known = false;
-                }
+                model.restart();
                 real.live(&bodies, model.now_us);
             }
             Step::Alive => {
@@ -457,10 +482,7 @@ fn follow(programs: &[Program], steps: &[Step], backend: Backend) -> Result<(), 
                 real.alive(model.now_us);
             }
             Step::Drain => {
-                for modelled in model.flows.iter_mut().flatten() {
-                    modelled.known |= modelled.announce;
-                    modelled.announce = false;
-                }
+                model.drain();
                 real.drain();
             }
         }
@@ -468,6 +490,30 @@ fn follow(programs: &[Program], steps: &[Step], backend: Backend) -> Result<(), 
     real.drain();
     prop_assert_eq!(real.reports, model.reports);
     prop_assert_eq!(real.datapath.statistics().unsendable, 0);
+    Ok(())
+}
+
+/// Both get the same signals; afterwards the flow is the same in both.
+fn invoke(
+    real: &mut Real,
+    model: &mut Model<'_>,
+    at: usize,
+    elapsed: u64,
+    mut signals: Signals,
+) -> Result<(), TestCaseError> {
+    model.now_us += elapsed;
+    signals[Signal::Now] = model.now_us;
+    signals[Signal::WasTimeout] %= 2;
+    let Some(flow) = model.flow(at) else {
+        return Ok(());
+    };
+    let expected = model.invoke(at, &signals);
+    prop_assert_eq!(real.datapath.invoke(flow, &signals), Ok(expected));
+    let view = real.datapath.flow(flow).unwrap();
+    let modelled = model.flows[at].as_ref().unwrap();
+    let variables = modelled.machine.as_ref().map_or(&[][..], |m| m.variables());
+    prop_assert_eq!(view.variables, variables);
+    prop_assert_eq!(view.controls, modelled.controls);
     Ok(())
 }
 

@@ -28,46 +28,24 @@ pub(crate) fn point(
     let (variables, seed) = sweep.at(index);
     let before = context.sink.said();
     let root = substituted(root, &variables, used, context);
+    let parts = Parts::read(&root, context);
+    let spans = Spans::of(&parts, &root);
+    let Parts {
+        duration,
+        network,
+        mut flows,
+        plane,
+        measure,
+    } = parts;
     let mut experiment = Experiment {
         seed,
-        duration: Duration::ZERO,
-        nodes: 0,
+        duration,
+        nodes: u32::try_from(network.names.len()).unwrap_or(u32::MAX),
         edges: Vec::new(),
-        flows: Vec::new(),
-        plane: PlaneConfig::default(),
-        measure: Measure::default(),
+        flows: std::mem::take(&mut flows.configs),
+        plane,
+        measure,
     };
-    let mut network = Network::default();
-    let mut flows = Flows::default();
-    if let Some(mut fields) = Fields::of("a scenario", &root, context.sink) {
-        for read_before in ["sweep", "seed", "seeds", "report"] {
-            fields.node(read_before);
-        }
-        fields.optional("title", quantity::text);
-        let duration_node = fields.node("duration");
-        let duration = fields.required("duration", quantity::period);
-        experiment.duration = duration.unwrap_or(Duration::from_secs(1));
-        if let Some(node) = duration_node
-            && experiment.duration > Duration::from_secs(366 * 86_400)
-        {
-            let message = "`duration` is out of range (at most a year)";
-            context
-                .sink
-                .push(Diagnostic::new(node.span.clone(), message));
-        }
-        network = network::read(&mut fields, context);
-        flows = flow::read(&mut fields, &network, duration, context);
-        if let Some(node) = fields.node("plane") {
-            experiment.plane = plane(node, context);
-        }
-        if let Some(node) = fields.node("measure") {
-            experiment.measure = measure(node, experiment.duration, context);
-        }
-        fields.span = 0..0;
-        fields.finish();
-    }
-    experiment.nodes = u32::try_from(network.names.len()).unwrap_or(u32::MAX);
-    experiment.flows = std::mem::take(&mut flows.configs);
     // Of a network that is wrong, paths say nothing more.
     if context.sink.said() == before {
         put_together(&mut experiment, &network, &flows, context);
@@ -88,12 +66,6 @@ pub(crate) fn point(
         hosts: network.names,
     };
     if context.sink.said() == before {
-        let spans = Spans {
-            edges: network.edges.iter().map(|edge| edge.span.clone()).collect(),
-            groups: flows.sent.iter().map(|(_, span)| span.clone()).collect(),
-            duration: place(&root, "duration"),
-            plane: place(&root, "plane"),
-        };
         match context.backend {
             Backend::Sim => refuse_kernels(&point, &spans, context),
             Backend::Linux => linux::refuse(&point, &spans, context.sink),
@@ -102,12 +74,78 @@ pub(crate) fn point(
     point
 }
 
+/// The top level of a scenario, before flows have paths and queues have sizes.
+struct Parts {
+    duration: Duration,
+    network: Network,
+    flows: Flows,
+    plane: PlaneConfig,
+    measure: Measure,
+}
+
+/// Longest run of a scenario: a year.
+const MAX_DURATION: Duration = Duration::from_secs(366 * 86_400);
+
+impl Parts {
+    fn read(root: &Node, context: &Context<'_>) -> Self {
+        let mut parts = Self {
+            duration: Duration::ZERO,
+            network: Network::default(),
+            flows: Flows::default(),
+            plane: PlaneConfig::default(),
+            measure: Measure::default(),
+        };
+        let Some(mut fields) = Fields::of("a scenario", root, context.sink) else {
+            return parts;
+        };
+        for read_before in ["sweep", "seed", "seeds", "report"] {
+            fields.node(read_before);
+        }
+        fields.optional("title", quantity::text);
+        let duration_node = fields.node("duration");
+        let duration = fields.required("duration", quantity::period);
+        parts.duration = duration.unwrap_or(Duration::from_secs(1));
+        if let Some(node) = duration_node
+            && parts.duration > MAX_DURATION
+        {
+            let message = "`duration` is out of range (at most a year)";
+            context
+                .sink
+                .push(Diagnostic::new(node.span.clone(), message));
+        }
+        parts.network = network::read(&mut fields, context);
+        parts.flows = flow::read(&mut fields, &parts.network, duration, context);
+        if let Some(node) = fields.node("plane") {
+            parts.plane = plane(node, context);
+        }
+        if let Some(node) = fields.node("measure") {
+            parts.measure = measure(node, parts.duration, context);
+        }
+        fields.span = 0..0;
+        fields.finish();
+        parts
+    }
+}
+
 /// Where the parts of a point stand in the file.
 pub(crate) struct Spans {
     pub(crate) edges: Vec<Range<usize>>,
     pub(crate) groups: Vec<Range<usize>>,
     pub(crate) duration: Range<usize>,
     pub(crate) plane: Range<usize>,
+}
+
+impl Spans {
+    fn of(parts: &Parts, root: &Node) -> Self {
+        let edges = parts.network.edges.iter();
+        let groups = parts.flows.sent.iter();
+        Self {
+            edges: edges.map(|edge| edge.span.clone()).collect(),
+            groups: groups.map(|(_, span)| span.clone()).collect(),
+            duration: place(root, "duration"),
+            plane: place(root, "plane"),
+        }
+    }
 }
 
 /// Where a key of the file stands.

@@ -219,27 +219,15 @@ fn read_link(node: &Node, network: &mut Network, context: &Context<'_>) {
     };
     let name = fields.optional("name", quantity::text);
     let between = fields.node("between");
-    let direction = DirectionSpec::read(&mut fields, context);
+    let forward = DirectionSpec::read(&mut fields, context);
     let back = fields.node("back").and_then(|node| {
-        let mut fields = Fields::of("the way back of a link", node, context.sink)?;
-        let part = DirectionSpec::read(&mut fields, context);
+        let mut fields = Fields::of("the other direction of a link", node, context.sink)?;
+        let back = DirectionSpec::read(&mut fields, context);
         fields.finish();
-        Some(part)
+        Some(back)
     });
-    let ends = match between.map(|node| (&node.value, node)) {
-        Some((Value::Array(ends), _)) if ends.len() == 2 => {
-            let a = network.resolve(&ends[0], context);
-            a.zip(network.resolve(&ends[1], context))
-        }
-        Some((_, node)) => {
-            if !node.is_unknown() {
-                context.sink.push(
-                    Diagnostic::new(node.span.clone(), "a link lies between two hosts")
-                        .label("for instance `[\"sender\", \"receiver\"]`"),
-                );
-            }
-            None
-        }
+    let ends = match between {
+        Some(node) => read_ends(node, network, context),
         None => {
             fields.missing("between");
             None
@@ -247,49 +235,98 @@ fn read_link(node: &Node, network: &mut Network, context: &Context<'_>) {
     };
     let span = fields.span.clone();
     fields.finish();
-    let Some((a, b)) = ends else { return };
+    let Some(pairs) = ends else { return };
     let place = between.map_or(span.clone(), |node| node.span.clone());
-    let Some(pairs) = pairs(&a, &b) else {
+    let forward_direction = forward.clone().finish(context);
+    let link = LinkTable {
+        name,
+        pairs,
+        reverse: match back {
+            Some(back) => forward.overlaid(back).finish(context),
+            None => forward_direction.clone(),
+        },
+        forward: forward_direction,
+        span,
+        place,
+    };
+    link.add(network, context);
+}
+
+/// `between = ["sender", "receiver"]`: the pairs of hosts that links join.
+fn read_ends(
+    node: &Node,
+    network: &Network,
+    context: &Context<'_>,
+) -> Option<Vec<(NodeId, NodeId)>> {
+    let say = |message: String| Diagnostic::new(node.span.clone(), message);
+    let ends = match &node.value {
+        Value::Array(ends) if ends.len() == 2 => ends,
+        _ => {
+            if !node.is_unknown() {
+                let diagnostic = say("a link lies between two hosts".to_owned());
+                let diagnostic = diagnostic.label("for instance `[\"sender\", \"receiver\"]`");
+                context.sink.push(diagnostic);
+            }
+            return None;
+        }
+    };
+    let a = network.resolve(&ends[0], context);
+    let (a, b) = a.zip(network.resolve(&ends[1], context))?;
+    let pairs = pairs(&a, &b);
+    if pairs.is_none() {
         let message = format!(
             "a link between {} and {} hosts: they do not pair up",
             a.len(),
             b.len()
         );
         let help = "one of the two is a single host, or there are as many of each";
-        context
-            .sink
-            .push(Diagnostic::new(place, message).help(help));
-        return;
-    };
-    let forward = direction.clone().finish(context);
-    let backward = match back {
-        Some(back) => direction.overlaid(back).finish(context),
-        None => forward.clone(),
-    };
-    let single = pairs.len() == 1;
-    for (from, to) in pairs {
-        if from == to {
-            let message = format!("a link from `{}` to itself", network.name(from));
-            context.sink.push(Diagnostic::new(place.clone(), message));
-            continue;
-        }
-        let (there, back) = match &name {
-            Some(name) if single => (name.clone(), format!("{name}.back")),
-            _ => (
-                format!("{}>{}", network.name(from), network.name(to)),
-                format!("{}>{}", network.name(to), network.name(from)),
-            ),
+        context.sink.push(say(message).help(help));
+    }
+    pairs
+}
+
+/// One `[[link]]`: a link between the hosts of each pair.
+struct LinkTable {
+    name: Option<String>,
+    pairs: Vec<(NodeId, NodeId)>,
+    forward: Direction,
+    reverse: Direction,
+    /// Where the table stands.
+    span: Range<usize>,
+    /// Where the table names the hosts.
+    place: Range<usize>,
+}
+
+impl LinkTable {
+    fn add(self, network: &mut Network, context: &Context<'_>) {
+        let single = self.pairs.len() == 1;
+        let say = |message: String| {
+            let diagnostic = Diagnostic::new(self.place.clone(), message);
+            context.sink.push(diagnostic);
         };
-        let there = network.add_edge(there, (from, to), (forward.clone(), span.clone()));
-        let back = network.add_edge(back, (to, from), (backward.clone(), span.clone()));
-        if let Some(name) = &name {
-            let known = network.links.insert(
-                name.clone(),
-                if single { Some((there, back)) } else { None },
-            );
-            if known.is_some() && single {
-                let message = format!("two links are called `{name}`");
-                context.sink.push(Diagnostic::new(place.clone(), message));
+        for &(from, to) in &self.pairs {
+            if from == to {
+                say(format!("a link from `{}` to itself", network.name(from)));
+                continue;
+            }
+            let (there, back) = match &self.name {
+                Some(name) if single => (name.clone(), format!("{name}.back")),
+                _ => (
+                    format!("{}>{}", network.name(from), network.name(to)),
+                    format!("{}>{}", network.name(to), network.name(from)),
+                ),
+            };
+            let mut edge = |name, ends, direction: &Direction| {
+                network.add_edge(name, ends, (direction.clone(), self.span.clone()))
+            };
+            let there = edge(there, (from, to), &self.forward);
+            let back = edge(back, (to, from), &self.reverse);
+            if let Some(name) = &self.name {
+                let edges = single.then_some((there, back));
+                let known = network.links.insert(name.clone(), edges);
+                if known.is_some() && single {
+                    say(format!("two links are called `{name}`"));
+                }
             }
         }
     }

@@ -64,6 +64,25 @@ fn reads_to_datapath(dialect: Dialect, name: &str, message: &ToDatapath<'_>) {
     assert_eq!(read, [Ok(message.clone())], "{name}");
 }
 
+/// Capabilities with a value of each kind.
+fn capabilities() -> Capabilities {
+    Capabilities {
+        signals: SignalQualities::exact(
+            [Signal::BytesAcked, Signal::RttSampleUs]
+                .into_iter()
+                .collect(),
+        )
+        .with(Signal::LostPkts, SignalQuality::Inferred)
+        .with(Signal::RateIncoming, SignalQuality::Degraded),
+        abilities: Abilities {
+            ecn: false,
+            ..Abilities::ALL
+        },
+        fallback: Fallback::Release,
+        max_programs: 1000,
+    }
+}
+
 #[test]
 fn ours_to_a_plane() {
     let own = |name: &str, message| to_plane(Dialect::Own, &format!("own/{name}"), &message);
@@ -72,21 +91,7 @@ fn ours_to_a_plane() {
         ToPlane::Hello(Hello {
             name: "toy",
             instance: 0x1122_3344_5566_7788,
-            capabilities: Capabilities {
-                signals: SignalQualities::exact(
-                    [Signal::BytesAcked, Signal::RttSampleUs]
-                        .into_iter()
-                        .collect(),
-                )
-                .with(Signal::LostPkts, SignalQuality::Inferred)
-                .with(Signal::RateIncoming, SignalQuality::Degraded),
-                abilities: Abilities {
-                    ecn: false,
-                    ..Abilities::ALL
-                },
-                fallback: Fallback::Release,
-                max_programs: 1000,
-            },
+            capabilities: capabilities(),
         }),
     );
     let info = FlowInfo {

@@ -3,6 +3,7 @@
 use fairwater_proto::{Fields, RefusalReason};
 
 use super::{Arrival, Refused};
+use crate::catalogue::{Catalogue, Entry};
 use crate::command_queue::CommandQueue;
 use crate::conformance::{Conformance, Watch};
 use crate::notice::ServiceNotice;
@@ -35,19 +36,9 @@ impl Shared {
             return self.found(peer, arrival, flow);
         };
         let dialect = arrival.dialect;
-        let unknown = Refused::program(RefusalReason::UnknownProgram, flow, program);
-        let numbered = self.catalogue.numbered(program);
-        let Some((place, entry)) = numbered.filter(|(_, e)| e.algorithm != u32::MAX) else {
-            // A libccp that was told of the plane's programs still runs a former plane's.
-            let implied = peer
-                .introduction
-                .as_ref()
-                .is_some_and(|introduction| introduction.implied);
-            return if implied { Ok(()) } else { Err(unknown) };
+        let Some((place, entry)) = reporting(&self.catalogue, peer, flow, program)? else {
+            return Ok(());
         };
-        if peer.programs.get(place as usize) != Some(&Installed::Yes) {
-            return Err(unknown);
-        }
         let appended = entry.appended(dialect);
         let count = entry.report_len;
         let copied = fields.copy_to(&mut self.fields);
@@ -129,5 +120,29 @@ impl Shared {
                 reports: watch.reports(),
             });
         }
+    }
+}
+
+/// The catalogue's entry of the program that reports; `None` when the report is ignored.
+#[inline]
+fn reporting<'c>(
+    catalogue: &'c Catalogue,
+    peer: &Peer,
+    flow: FlowId,
+    program: u32,
+) -> Result<Option<(u32, &'c Entry)>, Refused> {
+    let unknown = Refused::program(RefusalReason::UnknownProgram, flow, program);
+    let numbered = catalogue.numbered(program);
+    let Some((place, entry)) = numbered.filter(|(_, e)| e.algorithm != u32::MAX) else {
+        // A libccp that was told of the plane's programs still runs a former plane's.
+        let implied = peer
+            .introduction
+            .as_ref()
+            .is_some_and(|introduction| introduction.implied);
+        return if implied { Ok(None) } else { Err(unknown) };
+    };
+    match peer.programs.get(place as usize) {
+        Some(Installed::Yes) => Ok(Some((place, entry))),
+        _ => Err(unknown),
     }
 }

@@ -30,62 +30,20 @@ pub(super) fn run(job: &Job<'_>) -> Result<Vec<PointResult>, Failure> {
         true => None,
         false => Some(host(&texts, job)?),
     };
-    let names = hosting
-        .as_ref()
-        .map_or(&[][..], HostedAlgorithms::names)
-        .to_vec();
-    let algorithms = hosting.as_ref().map(HostedAlgorithms::algorithms);
-    let algorithms = algorithms.unwrap_or_default();
-    let at_both_ends = hosting.as_ref().map(HostedAlgorithms::at_both_ends);
-    let at_both_ends = at_both_ends.unwrap_or_default();
-    let kernel_sender = &|sender: &Sender| match sender {
-        Sender::Plane(text) => {
-            let at = texts.iter().position(|known| known == text);
-            let name = at.and_then(|at| names.get(at)).cloned().unwrap_or_default();
-            KernelSender {
-                at_both_ends: at_both_ends.contains(&name),
-                congestion_control: name,
-            }
-        }
-        other => stand_in(other),
-    };
+    let attached = Attached::new(&texts, hosting.as_ref());
     let mut watch = Watch::new(job.quiet, results.len(), done);
-    let mut failed = None;
+    let mut outcome = Ok(());
     for (index, slot) in results.iter_mut().enumerate() {
         if slot.is_some() || job.stop.is_asked() {
             continue;
         }
-        let point = job.point(index);
-        let mut during = |progress: &Progress| watch.during(progress.elapsed, progress.duration);
-        let controllers = hosting
-            .is_some()
-            .then_some(sample_controllers as ControllerProbe);
-        let run = run_real(
-            &point,
-            kernel_sender,
-            controllers,
-            job.stop.flag(),
-            &mut during,
-        );
-        let notices = hosting
-            .as_mut()
-            .map(HostedAlgorithms::notices)
-            .unwrap_or_default();
-        for notice in &notices {
-            eprintln!("{notice}");
-        }
-        let kept = run.map_err(Failure::from).and_then(|mut result| {
-            explain(&mut result, &point, kernel_sender, &algorithms, &notices);
-            job.folder.keep(&result)?;
-            Ok(result)
-        });
-        match kept {
+        match run_point(job, &job.point(index), &attached, &mut hosting, &mut watch) {
             Ok(result) => {
                 watch.done(&result);
                 *slot = Some(result);
             }
             Err(failure) => {
-                failed = Some(failure);
+                outcome = Err(failure);
                 break;
             }
         }
@@ -94,9 +52,92 @@ pub(super) fn run(job: &Job<'_>) -> Result<Vec<PointResult>, Failure> {
     for notice in hosting.map(HostedAlgorithms::finish).unwrap_or_default() {
         eprintln!("{notice}");
     }
-    match failed {
-        Some(failure) => Err(failure),
-        None => Ok(results.into_iter().flatten().collect()),
+    outcome.map(|()| results.into_iter().flatten().collect())
+}
+
+/// Runs one point and keeps its result; prints what the plane said meanwhile.
+fn run_point(
+    job: &Job<'_>,
+    point: &Point,
+    attached: &Attached,
+    hosting: &mut Option<HostedAlgorithms>,
+    watch: &mut Watch,
+) -> Result<PointResult, Failure> {
+    let controllers = hosting
+        .is_some()
+        .then_some(sample_controllers as ControllerProbe);
+    let run = run_real(
+        point,
+        |sender: &Sender| attached.kernel_sender(sender),
+        controllers,
+        job.stop.flag(),
+        &mut |progress: &Progress| watch.during(progress.elapsed, progress.duration),
+    );
+    let notices = hosting
+        .as_mut()
+        .map(HostedAlgorithms::notices)
+        .unwrap_or_default();
+    for notice in &notices {
+        eprintln!("{notice}");
+    }
+    let mut result = run?;
+    attached.explain(&mut result, point, &notices);
+    job.folder.keep(&result)?;
+    Ok(result)
+}
+
+/// The algorithms of a scenario as the kernel knows them.
+#[derive(Default)]
+struct Attached {
+    /// What the scenario calls each, with its name in the kernel.
+    names: Vec<(String, String)>,
+    /// The algorithm behind each name in the kernel.
+    algorithms: HashMap<String, String>,
+    /// Names in the kernel of algorithms that need the receiver to run them as well.
+    at_both_ends: Vec<String>,
+}
+
+impl Attached {
+    fn new(texts: &[String], hosting: Option<&HostedAlgorithms>) -> Self {
+        let Some(hosting) = hosting else {
+            return Self::default();
+        };
+        Self {
+            names: texts
+                .iter()
+                .cloned()
+                .zip(hosting.names().to_vec())
+                .collect(),
+            algorithms: hosting.algorithms(),
+            at_both_ends: hosting.at_both_ends(),
+        }
+    }
+
+    /// The congestion control that the kernel runs for a sender.
+    fn kernel_sender(&self, sender: &Sender) -> KernelSender {
+        let Sender::Plane(text) = sender else {
+            return stand_in(sender);
+        };
+        let entry = self.names.iter().find(|(known, _)| known == text);
+        let name = entry.map(|(_, name)| name.clone()).unwrap_or_default();
+        KernelSender {
+            at_both_ends: self.at_both_ends.contains(&name),
+            congestion_control: name,
+        }
+    }
+
+    /// Says why flows ran without their algorithm, as far as the plane said so.
+    fn explain(&self, result: &mut PointResult, point: &Point, notices: &[String]) {
+        for flow in &mut result.flows {
+            let sender = &point.groups[flow.group].sender;
+            let name = self.kernel_sender(sender).congestion_control;
+            if let (Some(fallback), Some(algorithm)) =
+                (&mut flow.fallback, self.algorithms.get(&name))
+            {
+                fallback.explain(algorithm, &name, notices.iter().map(String::as_str));
+            }
+        }
+        result.notices.extend_from_slice(notices);
     }
 }
 
@@ -109,23 +150,6 @@ fn host(texts: &[String], job: &Job<'_>) -> Result<HostedAlgorithms, Failure> {
         ..Options::default()
     };
     Ok(HostedAlgorithms::start(&algorithms, options)?)
-}
-
-/// Says why flows ran without their algorithm, as far as the plane said so.
-fn explain(
-    result: &mut PointResult,
-    point: &Point,
-    kernel_sender: impl Fn(&Sender) -> KernelSender,
-    algorithms: &HashMap<String, String>,
-    notices: &[String],
-) {
-    for flow in &mut result.flows {
-        let name = kernel_sender(&point.groups[flow.group].sender).congestion_control;
-        if let (Some(fallback), Some(algorithm)) = (&mut flow.fallback, algorithms.get(&name)) {
-            fallback.explain(algorithm, &name, notices.iter().map(String::as_str));
-        }
-    }
-    result.notices.extend_from_slice(notices);
 }
 
 /// The kernel's name of a sender. Algorithms of this project have none yet: the kernel's Reno,
