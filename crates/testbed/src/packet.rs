@@ -2,9 +2,9 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use fairwater_net::{Ecn, Packet};
 use fairwater_results::NO_FLOW;
+use fairwater_wire::{Checksum, EcnCodepoint, Layout, Rewriter};
 
 /// The source port of measured flow 0; flow n has the n-th after it.
 pub(crate) const FIRST_PORT: u16 = 40_000;
@@ -15,8 +15,10 @@ pub(crate) struct IpPacket {
     pub(crate) bytes: Vec<u8>,
     /// The measured flow that it is of, by its source port.
     pub(crate) flow: u8,
-    /// Of addresses, ports and protocol.
+    /// Hash of addresses, ports and protocol.
     hash: u64,
+    /// Where the headers are; `None` when they cannot be read.
+    layout: Option<Layout>,
 }
 
 impl IpPacket {
@@ -24,28 +26,25 @@ impl IpPacket {
     pub(crate) fn new(bytes: Vec<u8>, flows: usize) -> Self {
         let mut hasher = DefaultHasher::new();
         let mut flow = NO_FLOW;
-        if let Ok(sliced) = SlicedPacket::from_ip(&bytes) {
-            match &sliced.net {
-                Some(NetSlice::Ipv4(ip)) => {
-                    let header = ip.header();
-                    (header.source(), header.destination(), header.protocol()).hash(&mut hasher);
-                }
-                Some(NetSlice::Ipv6(ip)) => {
-                    let header = ip.header();
-                    (header.source(), header.destination(), header.next_header()).hash(&mut hasher);
-                }
-                _ => {}
-            }
-            let ports = match &sliced.transport {
-                Some(TransportSlice::Tcp(tcp)) => Some((tcp.source_port(), tcp.destination_port())),
-                Some(TransportSlice::Udp(udp)) => Some((udp.source_port(), udp.destination_port())),
+        let packet = fairwater_wire::Packet::parse_ip(&bytes).ok();
+        if let Some(packet) = packet {
+            let ports = match (packet.tcp(), packet.udp()) {
+                (Some(tcp), _) => Some((tcp.source_port(), tcp.destination_port())),
+                (_, Some(udp)) => Some((udp.source_port(), udp.destination_port())),
                 _ => None,
             };
-            ports.hash(&mut hasher);
+            (packet.source(), packet.destination()).hash(&mut hasher);
+            (packet.layout().protocol(), ports).hash(&mut hasher);
             flow = ports.map_or(NO_FLOW, |(source, _)| measured(source, flows));
         }
+        let layout = packet.map(|packet| packet.layout());
         let hash = hasher.finish();
-        IpPacket { bytes, flow, hash }
+        IpPacket {
+            bytes,
+            flow,
+            hash,
+            layout,
+        }
     }
 }
 
@@ -67,37 +66,20 @@ impl Packet for IpPacket {
     }
 
     fn ecn(&self) -> Ecn {
-        let field = match self.bytes[..] {
-            // RFC 3168 §5: the last two bits of the TOS octet, or of the traffic class.
-            [first, tos, ..] if first >> 4 == 4 => tos & 0b11,
-            [first, second, ..] if first >> 4 == 6 => (second >> 4) & 0b11,
-            _ => 0,
-        };
-        [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce][usize::from(field)]
+        let packet = self.layout.map(|layout| layout.packet(&self.bytes));
+        match packet.map(|packet| packet.ecn()) {
+            None | Some(EcnCodepoint::NotEct) => Ecn::NotEct,
+            Some(EcnCodepoint::Ect0) => Ecn::Ect0,
+            Some(EcnCodepoint::Ect1) => Ecn::Ect1,
+            Some(EcnCodepoint::Ce) => Ecn::Ce,
+        }
     }
 
     fn mark_ce(&mut self) {
-        match self.bytes[..] {
-            [first, ref mut tos, ..] if first >> 4 == 4 => {
-                let before = u16::from_be_bytes([first, *tos]);
-                *tos |= 0b11;
-                let after = u16::from_be_bytes([first, *tos]);
-                if let Some(checksum) = self.bytes.get_mut(10..12) {
-                    let old = u16::from_be_bytes([checksum[0], checksum[1]]);
-                    checksum.copy_from_slice(&updated(old, before, after).to_be_bytes());
-                }
-            }
-            [first, ref mut second, ..] if first >> 4 == 6 => *second |= 0b11 << 4,
-            _ => {}
+        if let Some(layout) = self.layout {
+            Rewriter::new(&mut self.bytes, layout, Checksum::Complete).set_ecn(EcnCodepoint::Ce);
         }
     }
-}
-
-/// A header's checksum once a 16-bit word of it has changed (RFC 1624 §3, equation 3).
-fn updated(checksum: u16, before: u16, after: u16) -> u16 {
-    let sum = u32::from(!checksum) + u32::from(!before) + u32::from(after);
-    let folded = (sum & 0xffff) + (sum >> 16);
-    !((folded & 0xffff) + (folded >> 16)) as u16
 }
 
 #[cfg(test)]
@@ -153,13 +135,15 @@ mod tests {
         ] {
             for dscp in [0, 1, 46, 63] {
                 let mut header =
-                    Ipv4Header::new(100, 64, IpNumber::TCP, [10, 0, 0, 1], [10, 0, 1, 1])
+                    Ipv4Header::new(100, 64, IpNumber(253), [10, 0, 0, 1], [10, 0, 1, 1])
                         .expect("it fits");
                 header.dscp = dscp.try_into().expect("six bits");
                 header.ecn = field.try_into().expect("two bits");
                 header.identification = u16::from(dscp) * 1021;
                 header.header_checksum = header.calc_header_checksum();
-                let mut packet = IpPacket::new(header.to_bytes().to_vec(), 0);
+                let mut bytes = header.to_bytes().to_vec();
+                bytes.resize(120, 0);
+                let mut packet = IpPacket::new(bytes, 0);
                 assert_eq!(packet.ecn(), ecn);
                 packet.mark_ce();
                 assert_eq!(packet.ecn(), Ecn::Ce);
