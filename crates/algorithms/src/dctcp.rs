@@ -78,7 +78,7 @@ impl Algorithm for Dctcp {
 
     fn new_flow(&self, info: &FlowInfo, control: &mut Control) -> Box<dyn Flow> {
         self.window.begin(info, control);
-        Box::new(Autonomous)
+        Box::new(Autonomous(self.window))
     }
 
     /// RFC 8257 §3.1 and §3.2.

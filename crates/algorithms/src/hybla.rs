@@ -137,4 +137,8 @@ impl Flow for HyblaFlow {
         let pace = Pace::of(((cwnd as f64 / (rho * rho)) as u64).max(1));
         self.window.pace(pace, &mut self.pace, control);
     }
+
+    fn on_mss(&mut self, mss: u32, control: &mut Control) {
+        self.window.set_mss(mss, control);
+    }
 }

@@ -98,4 +98,8 @@ impl Flow for RenoFlow {
         let pace = Pace::of(sample.cwnd_to_grow());
         self.window.pace(pace, &mut self.pace, control);
     }
+
+    fn on_mss(&mut self, mss: u32, control: &mut Control) {
+        self.window.set_mss(mss, control);
+    }
 }

@@ -120,6 +120,6 @@ impl Algorithm for Vegas {
 
     fn new_flow(&self, info: &FlowInfo, control: &mut Control) -> Box<dyn Flow> {
         self.window.begin(info, control);
-        Box::new(Autonomous)
+        Box::new(Autonomous(self.window))
     }
 }

@@ -453,6 +453,12 @@ enum fw_error fw_flow_set_controls(struct fw_datapath *datapath,
                                    uint64_t cwnd,
                                    uint64_t rate);
 
+// Tells that the flow's segments are of `mss` bytes of payload from now on, at least 1: the path's
+// MTU was found to be another (RFC 4821, RFC 8899). The window, in bytes, stays as it was.
+//
+// FW_ERROR_ARGUMENT, FW_ERROR_UNKNOWN_FLOW.
+enum fw_error fw_flow_set_mss(struct fw_datapath *datapath, fw_flow flow, uint32_t mss);
+
 // Ends a flow and announces that to the plane. The value is no longer valid, and the flow's callbacks
 // are not called again.
 //

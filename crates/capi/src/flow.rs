@@ -206,6 +206,20 @@ pub unsafe extern "C" fn fw_flow_set_controls(
     }
 }
 
+/// Tells that the flow's segments are of `mss` bytes of payload from now on, at least 1: the path's
+/// MTU was found to be another (RFC 4821, RFC 8899). The window, in bytes, stays as it was.
+///
+/// FW_ERROR_ARGUMENT, FW_ERROR_UNKNOWN_FLOW.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fw_flow_set_mss(
+    datapath: *mut fw_datapath,
+    flow: fw_flow,
+    mss: u32,
+) -> fw_error {
+    // SAFETY: the caller's promise.
+    unsafe { enter(datapath, |session| session.set_mss(from_value(flow)?, mss)) }
+}
+
 /// Ends a flow and announces that to the plane. The value is no longer valid, and the flow's callbacks
 /// are not called again.
 ///

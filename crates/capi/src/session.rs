@@ -6,7 +6,8 @@ use core::ptr;
 use std::ffi::CString;
 
 use fairwater_datapath::{
-    Backend, Config, Controls, ControlsError, Datapath, Fallback, FlowState, PeerId, StartError,
+    Backend, Config, Controls, ControlsError, Datapath, Fallback, FlowState, MssError, PeerId,
+    StartError,
 };
 use fairwater_lang::{Signal, Signals};
 use fairwater_proto::{Abilities, Dialect, FlowId, FlowInfo, SignalQualities};
@@ -250,6 +251,14 @@ impl Session {
             (flow_record.cwnd, flow_record.rate) = (controls.cwnd, controls.rate);
         }
         Ok(())
+    }
+
+    pub(crate) fn set_mss(&mut self, flow: FlowId, mss: u32) -> Result<(), fw_error> {
+        let datapath = self.datapath_mut().ok_or(FW_ERROR_UNKNOWN_FLOW)?;
+        datapath.set_mss(flow, mss).map_err(|error| match error {
+            MssError::UnknownFlow(_) => FW_ERROR_UNKNOWN_FLOW,
+            MssError::Zero => FW_ERROR_ARGUMENT,
+        })
     }
 
     pub(crate) fn close(&mut self, flow: FlowId) -> Result<(), fw_error> {

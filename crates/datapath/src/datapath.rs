@@ -52,6 +52,17 @@ pub enum ControlsError {
     OutOfRange,
 }
 
+/// A segment size that a flow cannot have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Error)]
+pub enum MssError {
+    /// There is no such flow.
+    #[error(transparent)]
+    UnknownFlow(#[from] UnknownFlow),
+    /// The maximum segment size is 0.
+    #[error("the maximum segment size must be at least 1")]
+    Zero,
+}
+
 /// The flow runtime of one transport, sans I/O.
 ///
 /// Flows and messages go in with the time; controls and packets come out. See the crate for how
@@ -259,6 +270,7 @@ impl Datapath {
         announcements.known = false;
         announcements.arrival = None;
         announcements.fault = false;
+        announcements.mss = false;
         self.list_announcement(slot);
         self.flows.close(slot);
         Ok(())
@@ -285,6 +297,30 @@ impl Datapath {
         }
         if let Some(enforced) = &mut self.flows.cold[slot].enforced {
             enforced.controls = controls;
+        }
+        Ok(())
+    }
+
+    /// Tells that the flow's segments are of `mss` bytes of payload from now on: the path's MTU was
+    /// found to be another (RFC 4821, RFC 8899). The window in bytes stays as it was. The fallback
+    /// counts in the new segments at once, the algorithm when it has heard of them, and libccp's agents
+    /// never do, whose dialect cannot say it.
+    ///
+    /// # Errors
+    /// There is no such flow, or `mss` is 0.
+    pub fn set_mss(&mut self, flow: FlowId, mss: u32) -> Result<(), MssError> {
+        let slot = self.flows.slot(flow).ok_or(UnknownFlow(flow))?;
+        if mss == 0 {
+            return Err(MssError::Zero);
+        }
+        let peer = self.peers.at(self.flows.hot[slot].peer as usize);
+        let cold = &mut self.flows.cold[slot];
+        if mss == core::mem::replace(&mut cold.info.mss, mss) {
+            return Ok(());
+        }
+        if peer.is_some_and(|peer| peer.dialect == Dialect::Own) && cold.announcements.known {
+            cold.announcements.mss = true;
+            self.list_announcement(slot);
         }
         Ok(())
     }

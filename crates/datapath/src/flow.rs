@@ -78,8 +78,8 @@ pub struct FlowStatus<'a> {
     pub is_staged: bool,
     /// Whether the plane has been told that the flow exists.
     pub is_announced: bool,
-    /// What was known when it started; `srtt_us` is kept up to date at each report, and at each
-    /// ACK under the fallback.
+    /// What was known when it started. `mss` is up to date; `srtt_us` is brought up to date at each
+    /// report, and at each ACK under the fallback.
     pub info: &'a FlowInfo,
 }
 
@@ -168,6 +168,8 @@ pub(crate) struct PendingAnnouncements {
     pub(crate) known: bool,
     pub(crate) arrival: Option<Arrival>,
     pub(crate) fault: bool,
+    /// The flow's segments have another size than the peer was told.
+    pub(crate) mss: bool,
     /// The generation of the flow that ended.
     pub(crate) closed: Option<u32>,
 }

@@ -106,7 +106,7 @@ mod transmit;
 pub use config::{Backend, Config, MAX_FLOWS};
 #[cfg(feature = "std")]
 pub use connection::Connection;
-pub use datapath::{ControlsError, Datapath, StartError, UnknownFlow};
+pub use datapath::{ControlsError, Datapath, MssError, StartError, UnknownFlow};
 pub use fairwater_lang::{Signal, Signals};
 pub use fairwater_proto::Fallback;
 pub use flow::{Controls, FlowState, FlowStatus};

@@ -153,10 +153,19 @@ impl Datapath {
                 return false;
             }
             cold.announcements.arrival = None;
+            // The arrival said it.
+            cold.announcements.mss = false;
             cold.announcements.known = true;
             if peer.dialect == Dialect::Ccp {
                 peer.expect_answer(&mut self.wake[index], self.now_us);
             }
+        }
+        if cold.announcements.mss {
+            let mss = cold.info.mss;
+            if !peer.tell(&ToPlane::MssChanged { flow, mss }, &mut self.statistics) {
+                return false;
+            }
+            cold.announcements.mss = false;
         }
         if cold.announcements.fault {
             let fault = match cold.state {

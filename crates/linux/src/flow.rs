@@ -152,6 +152,11 @@ impl<'m> Frame<'m> {
         self.u64(layout::frame::CGROUP).load(Relaxed)
     }
 
+    /// Maximum segment size, bytes of payload: the kernel's at the flow's last invocation.
+    pub(crate) fn mss(self) -> u32 {
+        self.u32(layout::frame::MSS).load(Relaxed)
+    }
+
     /// `SO_MARK` of the flow's socket.
     pub(crate) fn mark(self) -> u32 {
         self.u32(layout::frame::MARK).load(Relaxed)
@@ -244,7 +249,7 @@ impl<'m> Frame<'m> {
         FlowInfo {
             local,
             remote,
-            mss: self.u32(layout::frame::MSS).load(Relaxed),
+            mss: self.mss(),
             cwnd: self.cwnd(),
             rate: self.rate(),
             ssthresh: self.ssthresh(),

@@ -89,6 +89,8 @@ struct SlotFlow {
     fallbacks: u32,
     /// Number of the last report.
     reports: u64,
+    /// Maximum segment size that the plane knows, bytes.
+    mss: u32,
 }
 
 impl LinuxTcp {
@@ -225,6 +227,7 @@ impl LinuxTcp {
                     rate: message.rate,
                     fields: message.fields,
                 };
+                self.follow_mss(flow, port);
                 self.deliver(Event::Reported { flow, report }, port);
             }
             Kind::Fault => {
@@ -253,6 +256,25 @@ impl LinuxTcp {
         }
     }
 
+    /// Tells the plane when the kernel has found that the path's MTU is another (RFC 4821). A flow that
+    /// reports nothing has nothing that counts in segments there.
+    fn follow_mss(&mut self, flow: FlowId, port: &mut Port<'_>) {
+        let Some(frame) = self.side.frame(flow.slot) else {
+            return;
+        };
+        let mss = frame.mss();
+        // What the slot's next flow has is not this one's.
+        let is_its_own = frame.generation() == flow.generation;
+        let known = entry(&mut self.flows, flow.slot).as_mut();
+        let known = known.filter(|known| known.generation == flow.generation && is_its_own);
+        if let Some(known) = known
+            && mss != 0
+            && mss != std::mem::replace(&mut known.mss, mss)
+        {
+            self.deliver(Event::MssChanged { flow, mss }, port);
+        }
+    }
+
     /// Opens the flow in a slot in the plane, unless the plane has it.
     fn open(&mut self, slot: u32, port: &mut Port<'_>) {
         let Some(frame) = self.side.frame(slot) else {
@@ -262,11 +284,16 @@ impl LinuxTcp {
             generation: frame.generation(),
             fallbacks: frame.fallbacks(),
             reports: 0,
+            mss: 0,
         };
         if frame.state().is_none() {
             return; // closed already: its closing event follows
         }
         let info = frame.info(now_us());
+        let opened = SlotFlow {
+            mss: info.mss,
+            ..opened
+        };
         let Some(registered) = self.side.registered().get(frame.algorithm()) else {
             return;
         };
@@ -419,7 +446,12 @@ impl LinuxTcp {
                         let info = frame.info(now_us());
                         let registered = self.side.registered().get(frame.algorithm());
                         let algorithm = registered.map(|registered| registered.algorithm);
-                        *entry(&mut self.flows, slot) = Some(SlotFlow { fallbacks, ..open });
+                        let mss = info.mss;
+                        *entry(&mut self.flows, slot) = Some(SlotFlow {
+                            fallbacks,
+                            mss,
+                            ..open
+                        });
                         if let Some(algorithm) = algorithm {
                             self.resume(flow, algorithm, &info, port);
                         }

@@ -94,6 +94,11 @@ pub trait Flow: Send {
     /// had under way when the flow switched is not delivered.
     fn on_report(&mut self, report: &Report, control: &mut Control);
 
+    /// The flow's segments are of `mss` bytes of payload from now on, at least 1: the path's MTU was
+    /// found to be another (RFC 4821, RFC 8899). An algorithm whose program counts in segments gives it
+    /// the new size. cwnd, in bytes, stays as it was.
+    fn on_mss(&mut self, _mss: u32, _control: &mut Control) {}
+
     /// The flow ended or left the algorithm. Called at most once, and never after a panic.
     fn on_close(&mut self) {}
 }

@@ -33,6 +33,14 @@ pub enum Event<'a> {
         /// What is known of the flow now.
         info: &'a FlowInfo,
     },
+    /// The flow's segments have another size from now on: the path's MTU was found to be another
+    /// (RFC 4821, RFC 8899).
+    MssChanged {
+        /// The flow.
+        flow: FlowId,
+        /// Maximum segment size, bytes of payload; at least 1.
+        mss: u32,
+    },
     /// The datapath stopped the flow's program for good: it goes on under the fallback.
     Faulted {
         /// The flow.
@@ -55,6 +63,7 @@ impl Event<'_> {
             Self::Created { flow, .. }
             | Self::Reported { flow, .. }
             | Self::Resumed { flow, .. }
+            | Self::MssChanged { flow, .. }
             | Self::Faulted { flow, .. }
             | Self::Closed { flow } => *flow,
         }

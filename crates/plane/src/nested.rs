@@ -163,6 +163,18 @@ impl NestedFlow {
         self.carry_out(now_us)
     }
 
+    /// Tells the algorithm that segments are of `mss` bytes from now on. Its answer is in force when
+    /// this returns.
+    ///
+    /// # Errors
+    /// A mistake of the algorithm's: the flow is of no more use.
+    pub fn set_mss(&mut self, mss: u32, now_us: u64) -> Result<(), Reason> {
+        self.pending.reset(self.pending.running);
+        let mut control = Control::new(&mut self.pending, &self.programs);
+        self.author.on_mss(mss, &mut control);
+        self.carry_out(now_us)
+    }
+
     /// Tells the algorithm that the flow ended.
     pub fn close(&mut self) {
         self.author.on_close();

@@ -12,8 +12,8 @@ use crate::control::PendingCommand;
 use crate::hosted::{HostedFlow, Role};
 use crate::{
     AggregateSnapshot, Algorithm, AlgorithmError, AlgorithmStatistics, Command, CommandSink,
-    Control, Controller, Event, FlowId, FlowInfo, FlowSnapshot, HostedAlgorithm, LoadedProgram,
-    Notice, ProgramId, Programs, RawReport, Reason, Report, Requirements,
+    Control, Controller, Event, Flow, FlowId, FlowInfo, FlowSnapshot, HostedAlgorithm,
+    LoadedProgram, Notice, ProgramId, Programs, RawReport, Reason, Report, Requirements,
 };
 use aggregated::Aggregates;
 
@@ -175,6 +175,7 @@ impl Plane {
                 algorithm,
                 info,
             } => self.resumed(flow, algorithm, info, sink),
+            Event::MssChanged { flow, mss } => self.mss_changed(flow, mss, sink),
             Event::Faulted { flow, reason } => self.faulted(flow, reason, sink),
             Event::Closed { flow } => self.closed(flow, sink),
         }
@@ -341,30 +342,51 @@ impl Plane {
             return;
         }
         let running = program_id(algorithm, hosted_flow.program);
-        let author = match &mut hosted_flow.role {
-            Role::Alone(author) => author,
+        let report = Report::new(running, raw);
+        match hosted_flow.role {
+            Role::Alone(_) => hosted.statistics.reports += 1,
             Role::Withdrawn => {
                 hosted.statistics.superseded += 1;
                 return;
             }
-            &mut Role::Member { aggregate, member } => {
+            Role::Member { aggregate, member } => {
                 hosted.statistics.reports += 1;
-                let report = Report::new(running, raw);
                 return self.member_reported((aggregate, member), &report, sink);
             }
+        }
+        let work = |author: &mut dyn Flow, control: &mut Control<'_>| {
+            author.on_report(&report, control);
         };
-        hosted.statistics.reports += 1;
+        self.consult_alone(flow, Some(&report), work, sink);
+    }
 
-        let report = Report::new(running, raw);
+    /// Runs the code of a flow that is alone, and carries out what it asks for.
+    #[inline]
+    fn consult_alone(
+        &mut self,
+        flow: FlowId,
+        report: Option<&Report<'_>>,
+        work: impl FnOnce(&mut dyn Flow, &mut Control<'_>),
+        sink: &mut dyn CommandSink,
+    ) {
+        let Some(hosted_flow) = find_flow(&mut self.flows, flow) else {
+            return;
+        };
+        let algorithm = hosted_flow.algorithm as usize;
+        let running = program_id(algorithm, hosted_flow.program);
+        let Role::Alone(author) = &mut hosted_flow.role else {
+            return;
+        };
+        let hosted = &self.algorithms[algorithm];
         let pending = &mut self.pending;
         pending.reset(running);
         let mut control = Control::new(pending, &hosted.programs);
-        let outcome = contain(|| author.on_report(&report, &mut control));
-        let foreign = report.foreign();
+        let outcome = contain(|| work(author.as_mut(), &mut control));
+        let foreign = report.and_then(Report::foreign);
         if pending.hand_over.is_some() {
             pending.resolve_hand_over(&self.algorithms);
         }
-        // Nearly every report; a reason is large, so it is not to be moved here.
+        // Nearly every call; a reason is large, so it is not to be moved here.
         if outcome.is_ok() && foreign.is_none() && pending.reason.is_none() {
             hosted_flow.program = pending.running.index;
             if pending.command != Command::default() {
@@ -386,6 +408,28 @@ impl Plane {
         sink.command(flow, &withdrawal());
         if let Some(reason) = misuse.or(panicked) {
             self.withdrawn(flow, algorithm, reason);
+        }
+    }
+
+    /// A flow's segments have another size now.
+    fn mss_changed(&mut self, flow: FlowId, mss: u32, sink: &mut dyn CommandSink) {
+        let Some(hosted_flow) = find_flow(&mut self.flows, flow) else {
+            self.statistics.stray += 1;
+            return;
+        };
+        match hosted_flow.role {
+            Role::Withdrawn => {}
+            Role::Alone(_) => {
+                let work = |author: &mut dyn Flow, control: &mut Control<'_>| {
+                    author.on_mss(mss, control);
+                };
+                self.consult_alone(flow, None, work, sink);
+            }
+            Role::Member { aggregate, member } => {
+                self.ask(aggregate, sink, |author, group| {
+                    author.on_mss(member, mss, group);
+                });
+            }
         }
     }
 

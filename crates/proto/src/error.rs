@@ -91,6 +91,9 @@ pub enum EncodeError {
     /// A variable beyond the registers of libccp.
     #[error("a variable is beyond libccp's control registers")]
     Register,
+    /// A maximum segment size of 0.
+    #[error("the maximum segment size is 0")]
+    Mss,
     /// A program's number is 0, or its body does not have the length that its counts say.
     #[error("the program's number is 0, or its body is not one")]
     Program,

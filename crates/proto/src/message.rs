@@ -43,6 +43,13 @@ pub enum ToPlane<'a> {
         /// The report variables, in declaration order.
         fields: Fields<'a>,
     },
+    /// The flow's segments have another size from now on. libccp's encoding has no such message.
+    MssChanged {
+        /// The flow.
+        flow: FlowId,
+        /// Maximum segment size, bytes of payload; at least 1.
+        mss: u32,
+    },
     /// The datapath stopped the flow's program for good: it goes on under the fallback.
     Faulted {
         /// The flow.

@@ -180,6 +180,23 @@ impl plane::Aggregate for PythonAggregate {
         });
     }
 
+    fn on_mss(&mut self, member: Member, mss: u32, group: &mut Group<'_>) {
+        let Ok(instance) = &self.instance else {
+            return;
+        };
+        call_algorithm(|py| {
+            let Some(control) = self.controls.member(py, member.index()) else {
+                return;
+            };
+            let control = control.bind(py);
+            let called = self.call(py, group, || instance.on_mss(py, mss, control));
+            if let Err(error) = called {
+                let place = format!("segments of {mss} bytes");
+                Self::withdraw(group, member, instance.raised(py, "on_mss", &error, &place));
+            }
+        });
+    }
+
     fn on_close(&mut self, member: Member, group: &mut Group<'_>) {
         let Ok(instance) = &self.instance else {
             return;

@@ -405,6 +405,22 @@ impl AlgorithmInstance {
         self.loaded.errors.raised(py, call, error, place)
     }
 
+    /// Tells that a flow's segments have another size.
+    pub(crate) fn on_mss(
+        &self,
+        py: Python<'_>,
+        mss: u32,
+        control: &Bound<'_, Control>,
+    ) -> PyResult<()> {
+        match self.object.bind(py).getattr_opt("on_mss")? {
+            Some(on_mss) => {
+                let result = on_mss.call1((mss, control))?;
+                errors::require_nothing("on_mss", &result)
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Tells that a member left, and who are left.
     pub(crate) fn on_leave(
         &self,
@@ -469,6 +485,22 @@ impl plane::Flow for PythonFlow {
                 }
             }
             read.close();
+        });
+    }
+
+    fn on_mss(&mut self, mss: u32, control: &mut plane::Control<'_>) {
+        call_algorithm(|py| {
+            let py_control = self.control.bind(py);
+            py_control.get().open(control.running());
+            match self.instance.on_mss(py, mss, py_control) {
+                Ok(()) => py_control.get().close(control),
+                Err(error) => {
+                    self.raised = true;
+                    py_control.get().abandon();
+                    let place = format!("segments of {mss} bytes");
+                    control.withdraw(self.instance.raised(py, "on_mss", &error, &place));
+                }
+            }
         });
     }
 

@@ -199,6 +199,11 @@ impl Service {
                 }
                 None => shared.open_direct(direct, id, (local, algorithm, info), sink),
             },
+            Event::MssChanged { mss, .. } => {
+                if let Some(flow) = direct.flow(local) {
+                    shared.direct_event(id, local, Event::MssChanged { flow, mss }, sink);
+                }
+            }
             Event::Faulted { reason, .. } => {
                 if let Some(flow) = direct.flow(local) {
                     shared.direct_event(id, local, Event::Faulted { flow, reason }, sink);

@@ -107,7 +107,7 @@ impl Datapath {
     /// by `gain`, thousandths, over the RTT, or over 1 ms where none is known
     /// (draft-cardwell-iccrg-bbr-congestion-control-00 §4.2.1, BBRInitPacingRate).
     pub(super) fn begin(&self, info: &FlowInfo, gain: u64, control: &mut Control) {
-        control.update(self.mss, u64::from(info.mss.max(1)));
+        self.set_mss(info.mss, control);
         control.update(self.last_cwnd, info.cwnd);
         control.update(self.round_start, info.now_us);
         control.update(self.pacing_gain, gain);
@@ -115,6 +115,11 @@ impl Datapath {
         let rtt_us = if known { info.srtt_us } else { 1_000 };
         control.update(self.rtt_known, known);
         control.set_rate(rate(gain, info.cwnd.saturating_mul(1_000_000) / rtt_us));
+    }
+
+    /// Tells the program the size of segments, bytes.
+    pub(super) fn set_mss(&self, mss: u32, control: &mut Control) {
+        control.update(self.mss, mss.max(1));
     }
 
     /// Tells the program of the model, where there is one.

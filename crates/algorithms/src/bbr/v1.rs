@@ -173,6 +173,11 @@ struct BbrFlow {
 }
 
 impl Flow for BbrFlow {
+    fn on_mss(&mut self, mss: u32, control: &mut Control) {
+        self.mss = u64::from(mss.max(1));
+        self.datapath.set_mss(mss, control);
+    }
+
     fn on_report(&mut self, report: &Report, control: &mut Control) {
         let reading = self.datapath.read(report);
         if let Some(rate) = reading.rate {

@@ -90,7 +90,12 @@ impl Collector {
 
     /// Tells the program what only the plane knows of a new member.
     pub(super) fn begin(&self, info: &FlowInfo, control: &mut Control) {
-        control.update(self.mss, info.mss.max(1));
+        self.set_mss(info.mss, control);
+    }
+
+    /// Tells the program the size of segments, bytes.
+    pub(super) fn set_mss(&self, mss: u32, control: &mut Control) {
+        control.update(self.mss, mss.max(1));
     }
 
     pub(super) fn read(&self, report: &Report) -> Sample {

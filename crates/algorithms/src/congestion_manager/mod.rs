@@ -150,6 +150,13 @@ impl Aggregate for ManagedFlows {
         self.work(group, |pool| pool.report(member.index(), &sample));
     }
 
+    fn on_mss(&mut self, member: Member, mss: u32, group: &mut Group) {
+        if let Some(mut control) = group.control(member) {
+            self.collector.set_mss(mss, &mut control);
+        }
+        self.work(group, |pool| pool.set_mss(mss));
+    }
+
     fn on_close(&mut self, member: Member, group: &mut Group) {
         let last = group.is_empty();
         self.work(group, |pool| {
@@ -186,6 +193,11 @@ impl Flow for SingleFlow {
     fn on_report(&mut self, report: &Report, control: &mut Control) {
         let sample = self.collector.read(report);
         self.work(control, |pool| pool.report(0, &sample));
+    }
+
+    fn on_mss(&mut self, mss: u32, control: &mut Control) {
+        self.collector.set_mss(mss, control);
+        self.work(control, |pool| pool.set_mss(mss));
     }
 
     fn on_close(&mut self) {

@@ -138,6 +138,17 @@ impl Pool {
         }
     }
 
+    /// A member's segments have another size: the pool's have it too, as those of one path do.
+    pub(super) fn set_mss(&mut self, mss: u32) -> Result<(), Reason> {
+        let new = u64::from(mss.max(1));
+        if new == self.mss {
+            return Ok(());
+        }
+        self.mss = new;
+        self.divided = None;
+        self.inner.set_mss(mss, self.now_us)
+    }
+
     /// The last member has left.
     pub(super) fn close(&mut self) {
         self.inner.close();

@@ -128,6 +128,15 @@ impl ConstantFlow {
 }
 
 impl Flow for ConstantFlow {
+    fn on_mss(&mut self, mss: u32, control: &mut Control) {
+        self.mss = u64::from(mss);
+        if self.config.cwnd_segments.is_some()
+            && let Some(cwnd) = self.cwnd(0)
+        {
+            control.set_cwnd(cwnd);
+        }
+    }
+
     /// Puts back what a timeout or an idle restart took, and follows the RTT where the rate
     /// governs.
     fn on_report(&mut self, report: &Report, control: &mut Control) {

@@ -179,6 +179,13 @@ impl Flow for CopaFlow {
         }
         self.told = setting;
     }
+
+    fn on_mss(&mut self, mss: u32, control: &mut Control) {
+        let h = &self.handles;
+        self.mss = f64::from(mss.max(1));
+        control.update(h.mss, mss.max(1));
+        control.update(h.share, bytes(self.told.share, self.mss));
+    }
 }
 
 /// Converts packets to bytes, at least one byte.

@@ -126,6 +126,16 @@ struct State {
     epoch: Option<Epoch>,
 }
 
+impl State {
+    /// Counts in segments of another size, of which there are `factor` times as many.
+    fn scale(&mut self, factor: f64) {
+        let scaled = |segments: f64| segments * factor;
+        self.w_max = self.w_max.map(scaled);
+        self.cwnd_prior = self.cwnd_prior.map(scaled);
+        self.epoch = None;
+    }
+}
+
 struct CubicFlow {
     window: Window,
     config: CubicConfig,
@@ -148,6 +158,16 @@ impl Flow for CubicFlow {
             self.window.pace(pace, &mut self.pace, control);
         }
         self.last_us = sample.time_us;
+    }
+
+    /// The windows of the last losses stay as many bytes; the curve begins anew.
+    fn on_mss(&mut self, mss: u32, control: &mut Control) {
+        self.window.set_mss(mss, control);
+        let new = f64::from(mss.max(1));
+        for state in [&mut self.state, &mut self.before] {
+            state.scale(self.mss / new);
+        }
+        self.mss = new;
     }
 }
 

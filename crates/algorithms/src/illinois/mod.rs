@@ -201,6 +201,11 @@ struct IllinoisFlow {
 }
 
 impl Flow for IllinoisFlow {
+    fn on_mss(&mut self, mss: u32, control: &mut Control) {
+        self.mss = u64::from(mss.max(1));
+        self.window.set_mss(mss, control);
+    }
+
     fn on_report(&mut self, report: &Report, control: &mut Control) {
         let sample = self.window.read(report);
         self.window.slow_start(&sample, control);

@@ -190,6 +190,10 @@ impl LedbatPpFlow {
 }
 
 impl Flow for LedbatPpFlow {
+    fn on_mss(&mut self, mss: u32, control: &mut Control) {
+        control.update(self.handles.mss, mss.max(1));
+    }
+
     fn on_report(&mut self, report: &Report, control: &mut Control) {
         let base_us = self
             .base

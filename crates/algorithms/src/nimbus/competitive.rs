@@ -45,6 +45,13 @@ impl Competitor {
         self.recovering_until_us = seen.time_us.saturating_add(seen.rtt_us);
     }
 
+    /// Counts in segments of another size, of which there are `factor` times as many.
+    pub(super) fn scale(&mut self, factor: f64) {
+        self.cwnd *= factor;
+        self.w_max = self.w_max.map(|w_max| w_max * factor);
+        self.epoch = None;
+    }
+
     /// The rate, bytes/s, after a report.
     pub(super) fn rate(&mut self, seen: &Observed) -> f64 {
         if seen.lost > 0.0 && seen.time_us >= self.recovering_until_us {

@@ -58,6 +58,13 @@ impl Delay {
         }
     }
 
+    /// Counts in packets of another size, of which there are `factor` times as many.
+    pub(super) fn scale(&mut self, factor: f64) {
+        if let Self::Copa(inside) = self {
+            inside.cwnd *= factor;
+        }
+    }
+
     /// The rate, bytes/s, that follows `rate` after a report.
     pub(super) fn rate(&mut self, rate: f64, seen: &Observed) -> f64 {
         match self {

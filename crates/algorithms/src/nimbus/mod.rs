@@ -457,6 +457,18 @@ struct Observation {
 }
 
 impl Flow for NimbusFlow {
+    /// The windows that the controls inside keep stay as many bytes.
+    fn on_mss(&mut self, mss: u32, control: &mut Control) {
+        let new = f64::from(mss.max(1));
+        let factor = self.mss / new;
+        self.delay.scale(factor);
+        if let Some(competitor) = &mut self.competitor {
+            competitor.scale(factor);
+        }
+        self.mss = new;
+        control.update(self.handles.mss, mss.max(1));
+    }
+
     fn on_report(&mut self, report: &Report, control: &mut Control) {
         let Some(observation) = self.observe(report) else {
             return;

@@ -272,6 +272,12 @@ impl SproutFlow {
 }
 
 impl Flow for SproutFlow {
+    /// What the belief counts as a packet stays as large as it was.
+    fn on_mss(&mut self, mss: u32, control: &mut Control) {
+        self.mss = u64::from(mss.max(1));
+        control.update(self.handles.mss, self.mss);
+    }
+
     fn on_report(&mut self, report: &Report, control: &mut Control) {
         let held_back = self.learn(report);
         self.heed_losses(report);

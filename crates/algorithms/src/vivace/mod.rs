@@ -269,6 +269,11 @@ fn bytes_per_s(mbit: f64) -> u64 {
 }
 
 impl Flow for VivaceFlow {
+    fn on_mss(&mut self, mss: u32, control: &mut Control) {
+        self.mss = u64::from(mss.max(1));
+        control.update(self.handles.mss, self.mss);
+    }
+
     fn on_report(&mut self, report: &Report, control: &mut Control) {
         let rtt_us = report[self.handles.rtt_us];
         if rtt_us == u64::MAX {

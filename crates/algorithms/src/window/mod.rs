@@ -212,7 +212,7 @@ impl Window {
     /// Sets what the program cannot know of a new flow. A flow that has left slow start before does not
     /// begin another: HyStart, which is for the first slow start alone, does not run either.
     pub(crate) fn begin(&self, info: &FlowInfo, control: &mut Control) {
-        control.update(self.mss, info.mss.max(1));
+        self.set_mss(info.mss, control);
         control.update(self.last_cwnd, info.cwnd);
         if let Some(ssthresh) = info.ssthresh {
             control.update(self.threshold, ssthresh);
@@ -220,6 +220,11 @@ impl Window {
                 control.update(by_rate, 0_u64);
             }
         }
+    }
+
+    /// Tells the program the size of segments, bytes.
+    pub(crate) fn set_mss(&self, mss: u32, control: &mut Control) {
+        control.update(self.mss, mss.max(1));
     }
 
     pub(crate) fn read(&self, report: &Report) -> WindowSample {
@@ -286,9 +291,13 @@ impl Window {
 }
 
 /// A flow that the program controls alone.
-pub(crate) struct Autonomous;
+pub(crate) struct Autonomous(pub(crate) Window);
 
 impl Flow for Autonomous {
     /// Nothing is left to decide; reports show that the flow lives, and what it does.
     fn on_report(&mut self, _: &Report, _: &mut Control) {}
+
+    fn on_mss(&mut self, mss: u32, control: &mut Control) {
+        self.0.set_mss(mss, control);
+    }
 }

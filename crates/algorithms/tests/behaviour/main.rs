@@ -23,6 +23,7 @@ mod programs;
 mod reno;
 mod robust;
 mod rounds;
+mod segments;
 mod slow_start;
 mod spec;
 mod sprout;

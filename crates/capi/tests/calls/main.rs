@@ -369,6 +369,17 @@ fn flows_beyond_the_bound_are_refused_until_one_ends() {
 }
 
 #[test]
+fn a_flows_segments_may_change_their_size() {
+    let rig = Rig::attached();
+    let flow = rig.start(rig.recorder);
+    let set = |flow, mss| unsafe { fw_flow_set_mss(rig.datapath, flow, mss) };
+    assert_eq!(set(flow, 1_200), FW_OK);
+    assert_eq!(set(flow, 0), FW_ERROR_ARGUMENT);
+    assert_eq!(unsafe { fw_flow_close(rig.datapath, flow) }, FW_OK);
+    assert_eq!(set(flow, 1_200), FW_ERROR_UNKNOWN_FLOW);
+}
+
+#[test]
 fn structures_of_other_versions_are_understood_or_refused() {
     #[repr(C)]
     struct NewerSignals {

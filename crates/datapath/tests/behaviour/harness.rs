@@ -184,6 +184,7 @@ pub(crate) fn tell(message: &ToPlane<'_>) -> String {
             cwnd,
             ..
         } => format!("reported {} {program} {fields:?} cwnd={cwnd}", name(flow)),
+        ToPlane::MssChanged { flow, mss } => format!("mss {} {mss}", name(flow)),
         ToPlane::Faulted { flow, fault } => format!("faulted {} {fault}", name(flow)),
         ToPlane::Closed { flow } => format!("closed {}", name(flow)),
         ToPlane::Refused(refusal) => format!("refused {:?}", refusal.reason),

@@ -8,6 +8,7 @@ mod fallback;
 mod flows;
 mod harness;
 mod messages;
+mod mss;
 mod one_control;
 mod queues;
 mod release;

@@ -43,6 +43,7 @@ pub(crate) enum FlowEvent {
         rate: u64,
         fields: Vec<u64>,
     },
+    Mss(u32),
     Closed,
 }
 
@@ -142,6 +143,10 @@ impl Flow for RecorderFlow {
         });
         self.reports += 1;
         (self.then)(self.reports, report, control);
+    }
+
+    fn on_mss(&mut self, mss: u32, _: &mut Control<'_>) {
+        self.log.lock().unwrap().push(FlowEvent::Mss(mss));
     }
 
     fn on_close(&mut self) {

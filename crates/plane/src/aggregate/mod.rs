@@ -37,6 +37,10 @@ pub trait Aggregate: Send {
     /// A report of the program that the member last switched to.
     fn on_report(&mut self, member: Member, report: &Report, group: &mut Group);
 
+    /// A member's segments are of `mss` bytes of payload from now on; see
+    /// [`Flow::on_mss`](crate::Flow::on_mss).
+    fn on_mss(&mut self, _member: Member, _mss: u32, _group: &mut Group) {}
+
     /// A member left: it ended, was withdrawn, or stopped by its datapath. It is no longer in
     /// the group. A flow that comes back from the fallback leaves and joins again.
     fn on_close(&mut self, _member: Member, _group: &mut Group) {}

@@ -168,7 +168,7 @@ impl Plane {
     }
 
     /// Runs the aggregate's code and carries out what comes of it.
-    fn ask(
+    pub(super) fn ask(
         &mut self,
         index: u32,
         sink: &mut dyn CommandSink,

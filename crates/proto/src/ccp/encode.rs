@@ -73,7 +73,7 @@ pub(crate) fn encode_to_plane(
         ToPlane::Closed { flow } | ToPlane::Faulted { flow, .. } => {
             measure(flow, 0, Fields::from(&[]), packet)
         }
-        ToPlane::Refused(_) => Err(EncodeError::Message),
+        ToPlane::MssChanged { .. } | ToPlane::Refused(_) => Err(EncodeError::Message),
     }
 }
 

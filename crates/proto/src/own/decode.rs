@@ -4,7 +4,7 @@ use fairwater_lang::{Signal, SignalSet};
 
 use super::{
     CLOSED, COMMAND, CREATED, CWND, FAULTED, HAND_OVER, HAS_FLOW, HAS_TIME, HEADER, HELLO,
-    IDLE_RESTART, INSTALL, MAGIC, MAX_MESSAGE, MAX_NAME, RATE, REFUSED_TO_DATAPATH,
+    IDLE_RESTART, INSTALL, MAGIC, MAX_MESSAGE, MAX_NAME, MSS_CHANGED, RATE, REFUSED_TO_DATAPATH,
     REFUSED_TO_PLANE, REPORTED, RESUMED, SWITCH, TYPE_AT, UNINSTALL, VERSION, WELCOME, WITHDRAW,
     address, present,
 };
@@ -97,6 +97,17 @@ pub(crate) fn decode_to_plane(message: &[u8]) -> Result<ToPlane<'_>, ErrorAt> {
             algorithm,
             info,
         }),
+        MSS_CHANGED => {
+            let fixed = whole::<20>(message)?;
+            let mss = fixed.u32::<16>();
+            if mss == 0 {
+                return Err(DecodeErrorKind::Value.at(16));
+            }
+            Ok(ToPlane::MssChanged {
+                flow: flow::<_, 8, 12>(fixed),
+                mss,
+            })
+        }
         FAULTED => {
             let fixed = whole::<20>(message)?;
             Ok(ToPlane::Faulted {

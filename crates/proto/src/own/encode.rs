@@ -4,8 +4,9 @@ use alloc::vec::Vec;
 
 use super::{
     CLOSED, COMMAND, CREATED, CWND, FAULTED, HAND_OVER, HAS_FLOW, HAS_TIME, HELLO, IDLE_RESTART,
-    INSTALL, MAGIC, MAX_MESSAGE, MAX_NAME, RATE, REFUSED_TO_DATAPATH, REFUSED_TO_PLANE, REPORTED,
-    RESUMED, SWITCH, TYPE_AT, UNINSTALL, VERSION, WELCOME, WITHDRAW, address,
+    INSTALL, MAGIC, MAX_MESSAGE, MAX_NAME, MSS_CHANGED, RATE, REFUSED_TO_DATAPATH,
+    REFUSED_TO_PLANE, REPORTED, RESUMED, SWITCH, TYPE_AT, UNINSTALL, VERSION, WELCOME, WITHDRAW,
+    address,
 };
 use crate::fixed::FixedMut;
 use crate::{
@@ -105,6 +106,13 @@ pub(crate) fn encode_to_plane(
             algorithm,
             ref info,
         } => started(RESUMED, flow, algorithm, info, packet)?,
+        ToPlane::MssChanged { flow: id, mss } => {
+            if mss == 0 {
+                return Err(EncodeError::Mss);
+            }
+            let fixed = flow::<20, 8, 12>(fixed(MSS_CHANGED, 0)?, id).u32::<16>(mss);
+            packet.extend_from_slice(&fixed.0);
+        }
         ToPlane::Faulted { flow: id, fault } => {
             let fixed = flow::<20, 8, 12>(fixed(FAULTED, 0)?, id).u32::<16>(fault);
             packet.extend_from_slice(&fixed.0);

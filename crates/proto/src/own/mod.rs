@@ -21,6 +21,7 @@
 //! | 0x05 | Faulted | 8 flow · 16 u32 fault | 20 |
 //! | 0x06 | Closed | 8 flow | 16 |
 //! | 0x07 | Refused | 8 u8 type refused · 9 u8 reason · 10 u16 flags (1: there is a flow) · 12 u32 program · 16 flow | 24 |
+//! | 0x08 | MssChanged | 8 flow · 16 u32 mss, not 0 | 20 |
 //!
 //! From a plane to a datapath:
 //!
@@ -81,6 +82,7 @@ const REPORTED: u8 = 0x04;
 const FAULTED: u8 = 0x05;
 const CLOSED: u8 = 0x06;
 const REFUSED_TO_PLANE: u8 = 0x07;
+const MSS_CHANGED: u8 = 0x08;
 const WELCOME: u8 = 0x81;
 const INSTALL: u8 = 0x82;
 const UNINSTALL: u8 = 0x83;
@@ -99,6 +101,7 @@ impl ToPlane<'_> {
             Self::Created { .. } => CREATED,
             Self::Resumed { .. } => RESUMED,
             Self::Reported { .. } => REPORTED,
+            Self::MssChanged { .. } => MSS_CHANGED,
             Self::Faulted { .. } => FAULTED,
             Self::Closed { .. } => CLOSED,
             Self::Refused(_) => REFUSED_TO_PLANE,

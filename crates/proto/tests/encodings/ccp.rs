@@ -59,7 +59,9 @@ pub(crate) fn understood_by_plane<'a>(message: &ToPlane<'a>) -> ToPlane<'a> {
         ToPlane::Closed { flow } | ToPlane::Faulted { flow, .. } => {
             ToPlane::Closed { flow: heard(flow) }
         }
-        ToPlane::Refused(_) => panic!("libccp's encoding has no refusals"),
+        ToPlane::MssChanged { .. } | ToPlane::Refused(_) => {
+            panic!("libccp's encoding has no such message")
+        }
     }
 }
 

@@ -142,6 +142,13 @@ fn ours_to_a_plane() {
             fault: 2,
         },
     );
+    own(
+        "mss_changed",
+        ToPlane::MssChanged {
+            flow: FLOW,
+            mss: 1_420,
+        },
+    );
     own("closed", ToPlane::Closed { flow: FLOW });
     own(
         "refused_to_plane",

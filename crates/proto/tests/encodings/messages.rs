@@ -148,6 +148,7 @@ pub(crate) fn to_plane() -> impl Strategy<Value = ToPlane<'static>> {
             algorithm,
             info
         }),
+        1 => (flow(), 1..=u32::MAX).prop_map(|(flow, mss)| ToPlane::MssChanged { flow, mss }),
         1 => (flow(), any::<u32>()).prop_map(|(flow, fault)| ToPlane::Faulted { flow, fault }),
         1 => flow().prop_map(|flow| ToPlane::Closed { flow }),
         1 => refusal().prop_map(ToPlane::Refused),

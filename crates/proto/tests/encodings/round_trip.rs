@@ -47,7 +47,7 @@ proptest! {
                 Err(why) => {
                     prop_assert_eq!(packet.len(), before);
                     let expected = match message {
-                        ToPlane::Refused(_) => EncodeError::Message,
+                        ToPlane::MssChanged { .. } | ToPlane::Refused(_) => EncodeError::Message,
                         ToPlane::Reported { .. } => EncodeError::EmptyReport,
                         _ => return Err(TestCaseError::fail(format!("{message:?}: {why}"))),
                     };

@@ -66,6 +66,14 @@ class Algorithm:
         """
         raise NotImplementedError
 
+    def on_mss(self, mss: int, control: Control) -> None:
+        """Go on with segments of `mss` bytes of payload: the path's MTU was found to be another
+        (RFC 4821, RFC 8899).
+
+        cwnd, in bytes, stays as it was. A program that counts in segments is given their new size
+        here. What raises gives the flow up to the datapath's fallback.
+        """
+
     def on_leave(self, member: int, group: Sequence[Control]) -> None:
         """Go on without a member of the aggregate, which ended or was given up.
 

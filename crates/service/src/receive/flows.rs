@@ -209,6 +209,23 @@ impl Shared {
         Ok(())
     }
 
+    pub(super) fn mss_changed(
+        &mut self,
+        peer: &mut Peer,
+        arrival: Arrival,
+        flow: FlowId,
+        mss: u32,
+    ) -> Result<(), Refused> {
+        let PeerFlow { flow: place, .. } = known(peer, flow)?;
+        let record = peer.slots.get_mut(flow.slot as usize);
+        if let Some(peer_flow) = record.and_then(|record| record.peer_flow.as_mut()) {
+            peer_flow.mss = mss;
+        }
+        let event = Event::MssChanged { flow: place, mss };
+        self.deliver(peer, arrival.dialect, flow.slot, event);
+        Ok(())
+    }
+
     pub(super) fn faulted(
         &mut self,
         peer: &mut Peer,
@@ -265,6 +282,7 @@ fn resume<'i>(
     peer.outgoing.forget(slot_record);
     let peer_flow = slot_record.peer_flow.as_mut()?;
     peer_flow.algorithm = u32::try_from(algorithm).unwrap_or(u32::MAX);
+    peer_flow.mss = info.mss;
     if info.srtt_us > 0 {
         peer_flow.srtt_us = info.srtt_us;
     }

@@ -135,6 +135,7 @@ impl Shared {
                 algorithm,
                 ref info,
             } => self.resumed(peer, arrival, flow, algorithm, info),
+            ToPlane::MssChanged { flow, mss } => self.mss_changed(peer, arrival, flow, mss),
             ToPlane::Faulted { flow, fault } => self.faulted(peer, arrival, flow, fault),
             ToPlane::Closed { flow } => self.closed(peer, flow),
             ToPlane::Refused(refusal) => {

@@ -10,6 +10,7 @@ mod flow_status;
 mod hand_over;
 mod invalid_input;
 mod isolation;
+mod mss;
 mod other_users;
 mod peers;
 mod server;

@@ -83,6 +83,11 @@ pub(super) struct Bbr3Flow {
 }
 
 impl Flow for Bbr3Flow {
+    fn on_mss(&mut self, mss: u32, control: &mut Control) {
+        self.mss = u64::from(mss.max(1));
+        self.datapath.set_mss(mss, control);
+    }
+
     fn on_report(&mut self, report: &Report, control: &mut Control) {
         let reading = self.datapath.read(report);
         let feedback = self.extension.read(report);
