@@ -182,6 +182,59 @@ def test_what_raises_gives_its_flow_up_and_the_connection_goes_on(capfd):
     assert "goes on under Cubic in the kernel" in said
 
 
+SHRINKING = """
+import socket, subprocess, sys, time
+
+def loopback(*change):
+    subprocess.run(["ip", "link", "set", "lo", *change], check=True)
+
+loopback("up", "mtu", "9000")
+listener = socket.create_server(("127.0.0.1", 0))
+sender = socket.socket()
+sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, sys.argv[1].encode())
+sender.connect(listener.getsockname())
+receiver, _ = listener.accept()
+
+def move():
+    for _ in range(50):
+        sender.sendall(bytes(20_000))
+        left = 20_000
+        while left:
+            left -= len(receiver.recv(left))
+        time.sleep(0.01)
+
+move()
+loopback("mtu", "1500")
+move()
+"""
+
+
+@pytest.mark.parametrize("key", [None, "all"])
+def test_on_mss_tells_of_the_new_segment_size(key):
+    sizes = []
+
+    class Sized(Aimd):
+        name = "py_sized"
+
+        def aggregate_by(self, info):
+            return key
+
+        def new_flow(self, info, control):
+            sizes.append(info.mss)
+            super().new_flow(info, control)
+
+        def on_mss(self, mss, control):
+            sizes.append(mss)
+            control.set_cwnd(10 * mss)
+
+    with fairwater.attach(Sized) as name:
+        command = ["unshare", "--net", sys.executable, "-c", SHRINKING, name]
+        subprocess.run(command, check=True, timeout=60)
+        assert eventually(lambda: len(sizes) == 2)
+    # Less the headers of IPv4 and of TCP with timestamps.
+    assert sizes == [8948, 1448]
+
+
 LEFT = """
 import os, subprocess, sys, time
 sys.path.insert(0, sys.argv[1])
