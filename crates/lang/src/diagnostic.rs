@@ -1,4 +1,4 @@
-//! Errors and warnings about a program, with their places in the source.
+//! Errors and warnings about a program or another text, with their places in it.
 
 use std::fmt;
 
@@ -50,8 +50,9 @@ pub struct Label {
 pub struct Diagnostic {
     /// Error or warning.
     pub severity: Severity,
-    /// A stable name of the kind of mistake, `unknown-name` for instance.
-    pub code: &'static str,
+    /// A stable name of the kind of mistake, `unknown-name` for instance. Each diagnostic of the
+    /// compiler has one; those of other texts need none.
+    pub code: Option<&'static str>,
     /// What is wrong.
     pub message: String,
     /// Where; the first is the place of the mistake, the others explain it. Never empty.
@@ -76,7 +77,7 @@ impl Diagnostic {
         }];
         Self {
             severity,
-            code,
+            code: Some(code),
             message,
             labels,
             help: Vec::new(),
@@ -150,7 +151,7 @@ impl Sink {
     }
 }
 
-/// All errors, or all warnings, of one source text, in the order of their places.
+/// All errors, or all warnings, of one text, in the order of their places.
 ///
 /// Its [`Display`](fmt::Display) form shows each with file, line, column, the source line and a
 /// caret under the mistake.
@@ -162,11 +163,14 @@ pub struct Diagnostics {
 }
 
 impl Diagnostics {
-    /// One error that a later step found in a source that compiles, shown as the compiler's own are.
+    /// Diagnostics of a later step, or of a text in another language, shown as the compiler's own
+    /// are. Beyond [`bounds::MAX_ERRORS`] they are only counted.
     #[must_use]
-    pub fn of_one(file_name: &str, source: &str, error: Diagnostic) -> Self {
+    pub fn new(file_name: &str, source: &str, list: impl IntoIterator<Item = Diagnostic>) -> Self {
         let mut sink = Sink::default();
-        sink.push(error);
+        for diagnostic in list {
+            sink.push(diagnostic);
+        }
         sink.finish(file_name, source.strip_prefix('\u{feff}').unwrap_or(source))
     }
 
@@ -228,10 +232,12 @@ impl Diagnostics {
             Severity::Error => Level::ERROR,
             Severity::Warning => Level::WARNING,
         };
-        let group = level
-            .primary_title(diagnostic.message.as_str())
-            .id(diagnostic.code)
-            .elements(self.snippet(diagnostic));
+        let title = level.primary_title(diagnostic.message.as_str());
+        let title = match diagnostic.code {
+            Some(code) => title.id(code),
+            None => title,
+        };
+        let group = title.elements(self.snippet(diagnostic));
         group.elements(
             diagnostic
                 .help

@@ -16,7 +16,10 @@ fn refused(source: &str) -> Vec<(&'static str, String)> {
         Ok(_) => panic!("it compiles"),
         Err(errors) => {
             assert!(!errors.to_string().is_empty());
-            errors.iter().map(|e| (e.code, e.message.clone())).collect()
+            errors
+                .iter()
+                .map(|e| (e.code.unwrap_or_default(), e.message.clone()))
+                .collect()
         }
     }
 }

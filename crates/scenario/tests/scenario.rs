@@ -127,7 +127,12 @@ fn groups_of_hosts_become_stars_and_pairs() {
     "#;
     let refused = Scenario::parse("star.toml", text, Backend::Sim, &Files).expect_err("via");
     assert_eq!(refused.iter().count(), 1, "{refused}");
-    assert_eq!(refused.line(refused.iter().next().expect("one")), 24);
+    assert_eq!(
+        refused
+            .line_column(refused.iter().next().expect("one").span())
+            .0,
+        24
+    );
     let text = text.replace("via = [\"sender\", \"down\"]", "");
     let scenario = Scenario::parse("star.toml", &text, Backend::Sim, &Files).expect("right");
     let config = scenario.point(1).experiment;

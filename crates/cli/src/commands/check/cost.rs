@@ -47,12 +47,12 @@ pub(super) fn diagnostics(
         end: source.trim_end().len(),
     };
     let statement = statement.as_ref();
-    Diagnostics::of_one(
+    Diagnostics::new(
         file,
         source,
-        Diagnostic {
+        [Diagnostic {
             severity: Severity::Error,
-            code: "over-budget",
+            code: Some("over-budget"),
             message: format!(
                 "the program takes up to {cost} eBPF instructions for an ACK, and the budget is \
                  {budget}"
@@ -66,6 +66,6 @@ pub(super) fn diagnostics(
                 .into_iter()
                 .chain(["or allow more by `--max-instructions`".to_owned()])
                 .collect(),
-        },
+        }],
     )
 }

@@ -93,7 +93,7 @@ fn diagnostics(all: &Diagnostics) -> Vec<Diagnostic<'_>> {
                 ..
             } = diagnostic;
             Diagnostic {
-                code,
+                code: code.unwrap_or_default(),
                 message,
                 line,
                 column,
