@@ -29,10 +29,10 @@ fn quoted(cell: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// What each crate may import, by the table "Rooms" of docs/architecture.md.
+/// What each crate may import, by the table "Crates" of docs/architecture.md.
 fn allowed_imports() -> BTreeMap<String, BTreeSet<String>> {
     let text = fs::read_to_string(root().join("docs/architecture.md")).unwrap();
-    let table = text.split("## Rooms").nth(1).expect("the section Rooms");
+    let table = text.split("## Crates").nth(1).expect("the section Crates");
     let rows = table
         .lines()
         .filter(|line| line.starts_with("| ") && line.contains('`'));
@@ -50,10 +50,10 @@ fn allowed_imports() -> BTreeMap<String, BTreeSet<String>> {
     allowed
 }
 
-/// The floor of each crate, by the same table.
-fn floors() -> BTreeMap<String, u32> {
+/// The layer of each crate, by the same table.
+fn layers() -> BTreeMap<String, u32> {
     let text = fs::read_to_string(root().join("docs/architecture.md")).unwrap();
-    let table = text.split("## Rooms").nth(1).expect("the section Rooms");
+    let table = text.split("## Crates").nth(1).expect("the section Crates");
     let cells = |row: &str| row.split('|').map(str::to_owned).collect::<Vec<_>>();
     let rows = table.lines().map(cells).filter(|cells| cells.len() == 6);
     rows.filter_map(|cells| {
@@ -66,16 +66,16 @@ fn floors() -> BTreeMap<String, u32> {
 }
 
 #[test]
-fn imports_go_to_lower_floors() {
-    let floors = floors();
-    assert!(floors.len() > 10, "{floors:?}");
+fn imports_go_to_lower_layers() {
+    let layers = layers();
+    assert!(layers.len() > 10, "{layers:?}");
     for (name, imports) in allowed_imports() {
         for import in imports {
             assert!(
-                floors[&import] < floors[&name],
-                "{name} on floor {} imports {import} on floor {}",
-                floors[&name],
-                floors[&import]
+                layers[&import] < layers[&name],
+                "{name} on layer {} imports {import} on layer {}",
+                layers[&name],
+                layers[&import]
             );
         }
     }
