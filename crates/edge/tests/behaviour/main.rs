@@ -1,0 +1,8 @@
+//! What a box at a host's edge does with packets.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod random;
+mod sender;
+mod support;
+mod table;
