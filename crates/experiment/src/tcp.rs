@@ -23,6 +23,10 @@ pub struct TcpConfig {
     pub min_rto: Duration,
     /// How long an ACK is put off at most; zero acknowledges each segment (RFC 1122 §4.2.3.2).
     pub delayed_ack: Duration,
+    /// How long the receiver holds selective ACKs back, from the fourth at one cumulative
+    /// acknowledgement on; zero sends each at once (RFC 5681 §4.2). Linux has 1 ms, but at most a
+    /// twentieth of the RTT.
+    pub sack_delay: Duration,
     /// Explicit congestion notification.
     pub ecn: Ecn,
     /// Whether to pace even a controller that sets no rate, as Linux's `fq` does: 2 × cwnd / SRTT in
@@ -58,6 +62,7 @@ impl Default for TcpConfig {
             prr: true,
             min_rto: Duration::from_millis(200),
             delayed_ack: Duration::from_millis(40),
+            sack_delay: Duration::ZERO,
             ecn: Ecn::Off,
             pace: false,
             idle_restart: true,

@@ -53,6 +53,9 @@ pub(crate) fn read(node: &Node, base: &TcpConfig, sink: &Sink) -> TcpConfig {
     if let Some(delay) = fields.optional::<Duration>("delayed_ack", quantity::duration) {
         tcp.delayed_ack = delay;
     }
+    if let Some(delay) = fields.optional::<Duration>("sack_delay", quantity::duration) {
+        tcp.sack_delay = delay;
+    }
     if let Some(kind) = fields.optional("ecn", ecn) {
         tcp.ecn = kind;
     }

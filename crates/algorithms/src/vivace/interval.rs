@@ -9,7 +9,7 @@ pub(super) struct Measured {
     pub(super) lost: f64,
     /// Bytes a packet.
     pub(super) mss: f64,
-    /// ACKs for those bytes.
+    /// ACKs for those bytes that had an RTT sample.
     pub(super) acks: u64,
     /// ACKs among them at which the application had nothing more to send.
     pub(super) idle: u64,
@@ -26,6 +26,10 @@ pub(super) struct Sums {
     pub(super) xx: u64,
     pub(super) xy: u64,
     pub(super) yy: u64,
+    /// Of these, the samples of ACKs that the receiver may have held back.
+    pub(super) held: u64,
+    pub(super) held_x: u64,
+    pub(super) held_y: u64,
 }
 
 /// A slope by least squares, without a unit.
@@ -37,19 +41,36 @@ pub(super) struct Slope {
 }
 
 impl Sums {
-    /// The regression by which Vivace takes d(RTT)/dt (NSDI '18 §3); none of fewer than three.
+    /// The regression by which Vivace takes d(RTT)/dt (NSDI '18 §3); none of too few samples. The line
+    /// of the ACKs that were held back is parallel to the other: how long the receiver holds an ACK
+    /// says nothing of the path.
     pub(super) fn slope(&self) -> Slope {
-        if self.n < 3 {
+        let lines = if self.held == 0 || self.held >= self.n {
+            1
+        } else {
+            2
+        };
+        if self.n < 2 + lines {
             return Slope::default();
         }
-        let [n, x, y, xx, xy, yy] =
-            [self.n, self.x, self.y, self.xx, self.xy, self.yy].map(i128::from);
-        // Exact, as differences of what may be large and nearly the same.
-        let of = |product: i128, a: i128, b: i128| {
-            (n.saturating_mul(product)
-                .saturating_sub(a.saturating_mul(b))) as f64
+        let at_once = [self.n, self.x, self.y].map(i128::from);
+        let held = [self.held, self.held_x, self.held_y].map(i128::from);
+        let [n, x, y] = [0, 1, 2].map(|i| at_once[i] - held[i]);
+        let [held_n, held_x, held_y] = held;
+        let (n, held_n) = (n.max(1), held_n.max(1));
+        let scale = n.saturating_mul(held_n);
+        // Sum of products of deviations from the means of either line, times `scale`: exact, as
+        // differences of what may be large and nearly the same.
+        let of = |product: u64, a: i128, b: i128, held_a: i128, held_b: i128| {
+            let own = a.saturating_mul(b).saturating_mul(held_n);
+            let held = held_a.saturating_mul(held_b).saturating_mul(n);
+            (scale.saturating_mul(product.into()))
+                .saturating_sub(own)
+                .saturating_sub(held) as f64
         };
-        let (spread, common, height) = (of(xx, x, x), of(xy, x, y), of(yy, y, y));
+        let spread = of(self.xx, x, x, held_x, held_x);
+        let common = of(self.xy, x, y, held_x, held_y);
+        let height = of(self.yy, y, y, held_y, held_y);
         if spread <= 0.0 {
             return Slope::default();
         }
@@ -57,7 +78,7 @@ impl Sums {
         let apart = (height - common * value).max(0.0);
         Slope {
             value,
-            variance: apart / ((n - 2) as f64 * spread),
+            variance: apart / ((self.n - 1 - lines) as f64 * spread),
         }
     }
 }

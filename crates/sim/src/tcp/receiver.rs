@@ -11,6 +11,12 @@ use crate::{Ecn, TcpConfig};
 /// because the sender is then in slow start (Linux's quick ACKs).
 const QUICK_ACKS: u32 = 16;
 
+/// Selective ACKs that are sent at once at one cumulative acknowledgement, so that a sender can take
+/// a segment for lost by three duplicates (RFC 5681 §3.2), and the most that are held back: Linux's
+/// `tcp_comp_sack_nr`.
+const PROMPT_SACKS: u32 = 3;
+const MAX_HELD_SACKS: u32 = 44;
+
 /// One connection's receiver. It answers data with ACKs and sends nothing else.
 #[derive(Debug, Clone)]
 pub struct Receiver {
@@ -36,6 +42,14 @@ pub struct Receiver {
     /// What the last ACK acknowledged.
     acknowledged: u64,
     delayed_ack: Duration,
+    sack_delay: Duration,
+    /// The next offset expected when `sacks` was last counted from zero.
+    sacks_at: u64,
+    /// Selective ACKs at that offset, sent or held back.
+    sacks: u32,
+    held_until: Option<Time>,
+    /// Selective ACKs held back until then.
+    held: u32,
     quick: u32,
     /// Pause after which the sender slow-starts again.
     pause: Duration,
@@ -67,6 +81,11 @@ impl Receiver {
             timestamp: Time::ZERO,
             acknowledged: 0,
             delayed_ack: config.delayed_ack,
+            sack_delay: config.sack_delay,
+            sacks_at: 0,
+            sacks: 0,
+            held_until: None,
+            held: 0,
             quick: QUICK_ACKS,
             pause: config.min_rto,
             last_arrival: now,
@@ -118,7 +137,7 @@ impl Receiver {
                 // RFC 5681 §4.2: at once when a segment fills all or part of a gap.
                 self.ack_due = true;
             }
-            Arrival::OutOfOrder => self.ack_due = true,
+            Arrival::OutOfOrder => self.acknowledge_out_of_order(now),
             Arrival::Duplicate => {
                 self.quick = QUICK_ACKS;
                 self.ack_due = true;
@@ -139,6 +158,28 @@ impl Receiver {
             self.ack_due = true;
         } else if self.delayed_until.is_none() {
             self.delayed_until = Some(now + self.delayed_ack);
+        }
+    }
+
+    /// RFC 5681 §4.2 asks for an ACK of each segment; Linux gathers selective ACKs for a moment.
+    fn acknowledge_out_of_order(&mut self, now: Time) {
+        if self.sacks_at != self.arrived.next() {
+            self.sacks_at = self.arrived.next();
+            self.sacks = 0;
+        }
+        self.sacks = self.sacks.saturating_add(1);
+        if self.sacks <= PROMPT_SACKS
+            || !self.sack
+            || self.quick > 0
+            || self.sack_delay.is_zero()
+            || self.held >= MAX_HELD_SACKS
+        {
+            self.ack_due = true;
+            return;
+        }
+        self.held += 1;
+        if self.held_until.is_none() {
+            self.held_until = Some(now + self.sack_delay);
         }
     }
 
@@ -176,8 +217,9 @@ impl Receiver {
 
     /// Does what is due by `now`.
     pub fn on_timer(&mut self, now: Time) {
-        if self.delayed_until.is_some_and(|at| at <= now) {
+        if self.next_timer().is_some_and(|at| at <= now) {
             self.delayed_until = None;
+            self.held_until = None;
             self.ack_due = true;
         }
     }
@@ -185,7 +227,8 @@ impl Receiver {
     /// When [`Self::on_timer`] is to be called next.
     #[must_use]
     pub fn next_timer(&self) -> Option<Time> {
-        self.delayed_until
+        let held = self.held_until.into_iter();
+        held.chain(self.delayed_until).min()
     }
 
     /// The next segment to send; call it until there is none.
@@ -205,6 +248,8 @@ impl Receiver {
         }
         self.ack_due = false;
         self.delayed_until = None;
+        self.held_until = None;
+        self.held = 0;
         self.quick = self.quick.saturating_sub(1);
         let mut segment = self.ack(self.arrived.next(), self.echo);
         if self.sack {

@@ -1,5 +1,7 @@
 //! PCC Vivace: Dong et al., NSDI '18.
 
+use std::time::Duration;
+
 use fairwater_net::{Limit, Time};
 use fairwater_sim::{Experiment, FlowOutcome, Native, Outcome};
 
@@ -122,6 +124,24 @@ fn random_losses_do_not_stop_it() {
         let mean = shares.iter().sum::<f64>() / shares.len() as f64;
         assert!(mean > least, "{context}");
         assert!(mean > 3.0 * cubic, "{context}");
+    }
+}
+
+/// Linux's receivers hold selective ACKs back for a millisecond: RTT samples rise by up to that at each
+/// loss, which is steeper than what a full queue does, and is no queue.
+#[test]
+fn held_back_acks_are_not_taken_for_a_queue() {
+    for (mbit, rtt_ms) in [(48, 50), (24, 40)] {
+        let shares = each_seed(1..=4, |seed| {
+            let mut network = alone(mbit, rtt_ms, 25.0);
+            network.loss_per_mille = 10;
+            let mut config = network.warm_config(seed, 0.5);
+            config.flows[0].tcp.sack_delay = Duration::from_millis(1);
+            observed(&config, &["vivace"]).edges[BOTTLENECK].utilisation
+        });
+        let context = format!("{mbit} Mbit/s, {rtt_ms} ms: {shares:.3?}");
+        println!("{context}");
+        assert!(shares.iter().all(|share| *share > 0.75), "{context}");
     }
 }
 

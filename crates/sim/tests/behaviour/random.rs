@@ -129,8 +129,8 @@ fn tcp() -> impl Strategy<Value = TcpConfig> {
         Just(Ecn::Dctcp),
         Just(Ecn::Accurate),
     ];
-    (sizes, switches, ecn, ms(300), ms(50)).prop_map(
-        |((mss, initial_window, segments), [a, b, c, d, e], ecn, min_rto, delayed_ack)| TcpConfig {
+    (sizes, switches, ecn, ms(300), [ms(50), ms(3)]).prop_map(
+        |((mss, initial_window, segments), [a, b, c, d, e], ecn, min_rto, delays)| TcpConfig {
             // Tiny segments make many events of few bytes.
             mss: mss.max(200),
             initial_window,
@@ -141,7 +141,8 @@ fn tcp() -> impl Strategy<Value = TcpConfig> {
             idle_restart: d,
             handshake: e,
             min_rto: min_rto + Duration::from_millis(1),
-            delayed_ack,
+            delayed_ack: delays[0],
+            sack_delay: delays[1],
             ecn,
         },
     )

@@ -167,6 +167,38 @@ fn rfc_5681_4_2_acknowledges_a_gap_and_what_fills_it_at_once() {
     assert_eq!(side.answer(51_000, 51_500), (52_000, vec![]));
 }
 
+/// Linux's compression of selective ACKs: three are sent at once, further ones together.
+#[test]
+fn selective_acks_are_held_back_from_the_fourth_on() {
+    let delay = Duration::from_millis(1);
+    let config = TcpConfig {
+        sack_delay: delay,
+        ..config()
+    };
+    let mut side = Side::at(&config, 50_000);
+    for n in 1..4 {
+        let at = 50_000 + n * 500;
+        assert_eq!(side.data(at, at + 500, false).len(), 1);
+    }
+    let due = side.now + delay;
+    for n in 4..7 {
+        let at = 50_000 + n * 500;
+        assert_eq!(side.data(at, at + 500, false), vec![]);
+        assert_eq!(side.receiver.next_timer(), Some(due));
+    }
+    side.now = due;
+    side.receiver.on_timer(due);
+    let acks = side.acks();
+    assert_eq!(acks.len(), 1);
+    assert_eq!(acks[0].sack[0].end, 53_500);
+    assert_eq!(side.receiver.next_timer(), None);
+    // What fills the gap does not wait, nor do the first three behind the next.
+    assert_eq!(side.data(53_500, 54_000, false), vec![]);
+    assert_eq!(side.data(50_000, 50_500, false).len(), 1);
+    assert_eq!(side.receiver.next_timer(), None);
+    assert_eq!(side.data(54_500, 55_000, false).len(), 1);
+}
+
 #[test]
 fn without_delay_each_segment_is_acknowledged() {
     let config = TcpConfig {

@@ -52,7 +52,7 @@ fn config() -> impl Strategy<Value = TcpConfig> {
         prop_oneof![Just(100u32), Just(1448)],
         1u32..20,
         prop_oneof![Just(16u64 << 20), 50u64..20_000],
-        prop_oneof![Just(0u64), Just(40)],
+        prop_oneof![Just([0u64, 0]), Just([40, 0]), Just([40, 1])],
         prop_oneof![Just(1u64), Just(200)],
     )
         .prop_map(
@@ -64,7 +64,8 @@ fn config() -> impl Strategy<Value = TcpConfig> {
                     sack,
                     prr,
                     min_rto: Duration::from_millis(rto),
-                    delayed_ack: Duration::from_millis(ack),
+                    delayed_ack: Duration::from_millis(ack[0]),
+                    sack_delay: Duration::from_millis(ack[1]),
                     ecn,
                     pace,
                     idle_restart: true,
