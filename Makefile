@@ -12,7 +12,7 @@ PYTHON := $(VENV)/bin/python
 PIP_INSTALL = CARGO_TARGET_DIR=$(abspath $(TARGET_DIR)) PATH="$(abspath $(VENV))/bin:$$PATH" \
 	$(PYTHON) -m pip install --quiet --no-build-isolation --no-deps --force-reinstall .
 PYTHON_FILES := crates/python/python crates/python/tests examples/python bench/python
-BENCHMARKS := ack-cost loopback fidelity fallback agent-cpu
+BENCHMARKS := ack-cost loopback reaction fidelity fallback agent-cpu
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
 # With FAIRWATER_REQUIRE_PRIVILEGED=1 no test may be skipped for want of root, so the test

@@ -13,6 +13,7 @@ mod flows;
 mod hosted;
 mod loopback;
 mod plane;
+mod reaction;
 mod sim;
 mod statistics;
 mod switching;
@@ -49,6 +50,8 @@ enum Benchmark {
     PlaneCpu(plane::Arguments),
     /// Packet-hops per second of the simulator on one core, and its memory; needs no root.
     Sim(sim::Arguments),
+    /// From an ACK of Linux TCP that is reported to the plane's answer.
+    Reaction(reaction::Arguments),
     /// Throughput, stalls and fallbacks of flows whose algorithm is changed again and again.
     Switching(switching::Arguments),
     /// From a report to the update that answers it, against portus; needs no root.
@@ -66,6 +69,7 @@ fn main() -> anyhow::Result<()> {
         Benchmark::Loopback(arguments) => loopback::run(&arguments),
         Benchmark::PlaneCpu(arguments) => plane::cpu(&arguments),
         Benchmark::PlaneRate(arguments) => plane::rate(&arguments),
+        Benchmark::Reaction(arguments) => reaction::run(&arguments),
         Benchmark::Switching(arguments) => switching::run(&arguments),
         Benchmark::Sim(arguments) => sim::run(&arguments),
         Benchmark::RoundTrip(arguments) => plane::round_trip(&arguments),

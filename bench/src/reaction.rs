@@ -1,0 +1,127 @@
+//! How soon the plane answers a report of Linux TCP.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use fairwater_linux::Options;
+use fairwater_plane::{Algorithm, AlgorithmError, Control, Flow, FlowInfo, Programs, Report};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::bulk::{Pace, throughput};
+use crate::hosted::Hosted;
+use crate::statistics::Rounds;
+
+/// How to measure.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Rounds; each measures every pace once.
+    #[arg(long, default_value_t = 7)]
+    rounds: usize,
+    /// Seconds of a pace in a round.
+    #[arg(long, default_value_t = 3)]
+    seconds: u64,
+}
+
+/// Reports at each ACK, and sets the window at each report.
+const PROGRAM: &str =
+    "(def (Report (acked 0))) (when true (:= Report.acked Ack.bytes_acked) (report))";
+
+/// What the application writes: how much at a time, and how long it waits then.
+const PACES: [(&str, usize, Duration); 3] = [
+    ("an ACK each 10 ms", 1_000, Duration::from_millis(10)),
+    ("an ACK each 2 ms", 1_000, Duration::from_millis(2)),
+    ("an ACK each 200 µs", 1_000, Duration::from_micros(200)),
+];
+
+/// From the ACK to the answer, µs.
+type Delays = Arc<Mutex<Vec<u64>>>;
+
+struct Timed(Delays);
+
+struct TimedFlow(Delays);
+
+impl Timed {
+    fn build(programs: &mut Programs, delays: Delays) -> Result<Self, AlgorithmError> {
+        programs.add("timed", PROGRAM)?;
+        Ok(Self(delays))
+    }
+}
+
+impl Algorithm for Timed {
+    fn name(&self) -> &str {
+        "timed"
+    }
+
+    fn new_flow(&self, _: &FlowInfo, _: &mut Control<'_>) -> Box<dyn Flow> {
+        Box::new(TimedFlow(Arc::clone(&self.0)))
+    }
+}
+
+impl Flow for TimedFlow {
+    fn on_report(&mut self, report: &Report<'_>, control: &mut Control<'_>) {
+        control.set_cwnd(report.cwnd() + 1_000);
+        let delay_us = now_us().saturating_sub(report.time_us());
+        let mut delays = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        delays.push(delay_us);
+    }
+}
+
+/// The kernel side's clock.
+fn now_us() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    let part = |n: i64| u64::try_from(n).unwrap_or(0);
+    part(now.tv_sec) * 1_000_000 + part(now.tv_nsec) / 1_000
+}
+
+/// The values below which these shares of all lie.
+fn percentiles(mut delays: Vec<u64>) -> Option<[f64; 3]> {
+    delays.sort_unstable();
+    let at = |share: usize| {
+        let place = (delays.len() * share).div_ceil(100).max(1) - 1;
+        #[expect(clippy::cast_precision_loss, reason = "µs")]
+        delays.get(place).map(|us| *us as f64)
+    };
+    Some([at(50)?, at(95)?, at(99)?])
+}
+
+/// Measures and prints.
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let delays = Delays::default();
+    let heard = Arc::clone(&delays);
+    let fill = move |plane: &mut fairwater_plane::Plane| {
+        plane
+            .add(|programs| Timed::build(programs, heard))
+            .map(drop)
+    };
+    let hosted = Hosted::start(fill, Options::default())?;
+    let mut rounds = PACES.map(|_| [(); 3].map(|()| Rounds::default()));
+    let mut counts = PACES.map(|_| 0);
+    for _ in 0..arguments.rounds {
+        for ((pace, rounds), count) in PACES.iter().zip(&mut rounds).zip(&mut counts) {
+            let (_, bytes, wait) = *pace;
+            delays
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clear();
+            let time = Duration::from_secs(arguments.seconds);
+            let pace = Pace::Chunk(bytes, wait);
+            throughput("fw_timed", 1, pace, Duration::ZERO, time)?;
+            let taken = std::mem::take(&mut *delays.lock().unwrap_or_else(PoisonError::into_inner));
+            *count += taken.len();
+            if let Some(values) = percentiles(taken) {
+                for (rounds, value) in rounds.iter_mut().zip(values) {
+                    rounds.push(value);
+                }
+            }
+        }
+    }
+    let work = hosted.stop();
+    for (((name, ..), rounds), count) in PACES.iter().zip(&rounds).zip(counts) {
+        let [p50, p95, p99] = rounds;
+        println!(
+            "ACK → answer, {name}: p50 {p50:.1} µs, p95 {p95:.1} µs, p99 {p99:.1} µs ({count} reports)"
+        );
+    }
+    eprintln!("{} reports in all", work.reports);
+    Ok(())
+}
