@@ -7,9 +7,16 @@
 
 #![deny(unsafe_code)]
 
+mod edge;
+pub mod enforce;
+mod governor;
 mod key;
+mod policy;
 mod segment;
 pub mod track;
 
+pub use edge::{DEFAULT_GRACE, Edge, EdgeStatistics, PortPacket, Verdict};
+pub use governor::{Fate, Governed};
 pub use key::{Direction, FlowKey};
+pub use policy::{Exemption, Policy, Treatment};
 pub use segment::Segment;

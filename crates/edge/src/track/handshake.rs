@@ -31,8 +31,10 @@ pub struct Syn {
     pub sack: bool,
     /// It has sent timestamps.
     pub timestamps: bool,
-    /// The segment is signed, or of multipath TCP: a box must not touch it.
-    pub is_exempt: bool,
+    /// The segment is signed (RFC 2385, RFC 5925).
+    pub is_signed: bool,
+    /// The connection is to be one of multipath TCP.
+    pub mptcp: bool,
     /// How many times the same SYN was seen before.
     pub repeats: u32,
 }
@@ -48,7 +50,8 @@ impl Syn {
             scale: segment.options.window_scale,
             sack: segment.options.sack_permitted,
             timestamps: segment.options.timestamps.is_some(),
-            is_exempt: segment.options.is_signed || segment.options.mptcp,
+            is_signed: segment.options.is_signed,
+            mptcp: segment.options.mptcp,
             repeats: 0,
         }
     }
@@ -60,6 +63,15 @@ impl Syn {
     }
 }
 
+/// What a box has changed in the SYNs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Translated {
+    /// ECN was offered to the peer for the guest.
+    pub(crate) ecn: bool,
+    /// The shift that the guest was told instead of the peer's.
+    pub(crate) scale: Option<u8>,
+}
+
 /// A connection of which one SYN at least was seen, and no third packet.
 #[derive(Debug, Clone)]
 pub struct HalfOpen {
@@ -68,6 +80,7 @@ pub struct HalfOpen {
     /// Who sent a SYN without an ACK first.
     initiator: Direction,
     is_v6: bool,
+    pub(crate) translated: Translated,
     /// When its first SYN was seen.
     began: Time,
 }
@@ -85,6 +98,7 @@ impl HalfOpen {
             from_peer,
             initiator: direction,
             is_v6,
+            translated: Translated::default(),
             began: now,
         }
     }
@@ -213,6 +227,13 @@ impl HalfOpen {
             (_, 0b001 | 0b101) => EcnMode::Classic,
             _ => EcnMode::Off,
         }
+    }
+
+    /// Whether the peer agreed to ECN that a box offered it (RFC 3168 §6.1.1).
+    #[must_use]
+    pub fn has_agreed_to_translation(&self) -> bool {
+        let answer = self.from_peer.map(|syn| syn.flags.ace());
+        self.translated.ecn && matches!(answer, Some(0b001 | 0b101))
     }
 
     /// The guest's data as it begins; `None` before both SYNs were seen.

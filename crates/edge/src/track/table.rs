@@ -152,6 +152,13 @@ impl<T: Default> Table<T> {
         }
     }
 
+    pub(crate) fn half_open_mut(&mut self, key: &FlowKey) -> Option<&mut HalfOpen> {
+        match self.candidates.get_mut(key)? {
+            Candidate::Opening(half_open) => Some(half_open),
+            Candidate::Midway(..) => None,
+        }
+    }
+
     /// An open connection, and what the owner keeps of it.
     #[must_use]
     pub fn get(&self, id: usize) -> Option<(&FlowKey, &Flow, &T)> {

@@ -2,7 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod edge;
+mod model;
+mod plane;
 mod random;
 mod sender;
 mod support;
 mod table;
+mod window;

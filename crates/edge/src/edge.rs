@@ -1,0 +1,357 @@
+//! The box: packets in, verdicts out.
+
+use std::time::Duration;
+
+use fairwater_datapath::{Config, Datapath, Fallback, PeerId};
+use fairwater_net::Time;
+use fairwater_proto::Abilities;
+use fairwater_wire::{Checksum, EcnCodepoint, Layout, ParseError, Rewriter, Seq, TcpFlags};
+
+use crate::enforce::{EcnChanges, WindowUpdate};
+use crate::governor::{Fate, Governed, Governor, initial_window};
+use crate::policy::{Exemption, Policy, Treatment};
+use crate::track::{self, Acked, Event, Flow, Ignored, Seen, Sent, Table, TableConfig};
+use crate::{Direction, FlowKey, Segment};
+
+/// How long a flow waits for its program, under slow start from the initial window, before it is released.
+pub const DEFAULT_GRACE: Duration = Duration::from_millis(200);
+
+/// A packet at a guest's port, in the buffer that it is rewritten in.
+#[derive(Debug)]
+pub struct PortPacket<'a> {
+    /// The guest's port, by the number that the caller gave it.
+    pub interface: u32,
+    /// Which way the packet goes.
+    pub direction: Direction,
+    /// The packet.
+    pub bytes: &'a mut [u8],
+    /// Whether it begins with an Ethernet header, else with IP's.
+    pub is_ethernet: bool,
+    /// What its TCP checksum field holds.
+    pub checksum: Checksum,
+}
+
+/// What becomes of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// It goes on, perhaps rewritten.
+    Pass,
+    /// It is dropped: its data begins beyond the window that the guest was told.
+    Police,
+}
+
+/// What a box has seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct EdgeStatistics {
+    /// Packets that could not be read, by [`ParseError::index`]; they passed untouched.
+    pub unreadable: [u64; ParseError::COUNT],
+    /// Packets of TCP that did not fit their connection; they passed untouched.
+    pub ignored: u64,
+    /// Resets among them.
+    pub resets_ignored: u64,
+    /// Connections that found no room.
+    pub full: u64,
+    /// Packets dropped.
+    pub policed: u64,
+    /// Connections that came under an algorithm.
+    pub governed: u64,
+    /// Connections that the policy would have governed, and that are measured only.
+    pub exempt: u64,
+}
+
+/// A box at the ports of guests: a datapath whose flows are the guests' connections.
+///
+/// Each packet of either direction goes through [`Edge::on_packet`]. The caller carries the datapath's
+/// messages ([`Edge::datapath_mut`]) as for any other, and calls [`Edge::expire`] now and then.
+#[derive(Debug)]
+pub struct Edge {
+    table: Table<Fate>,
+    governor: Governor,
+}
+
+impl Edge {
+    /// A box without connections. The datapath's configuration should be that of
+    /// [`Edge::datapath_config`]; `peer` is its plane.
+    #[must_use]
+    pub fn new(config: TableConfig, datapath: Datapath, peer: PeerId, policy: Policy) -> Self {
+        Self {
+            table: Table::new(config),
+            governor: Governor {
+                datapath,
+                peer,
+                policy,
+                grace: DEFAULT_GRACE,
+                statistics: EdgeStatistics::default(),
+            },
+        }
+    }
+
+    /// What planes are told of a box: it enforces windows, its signals are inferred for the most part, and
+    /// without a plane it steps aside.
+    #[must_use]
+    pub fn datapath_config() -> Config {
+        Config {
+            name: "edge".to_owned(),
+            signals: track::signal_qualities(),
+            abilities: Abilities {
+                window: true,
+                rate: false,
+                // The peer echoes as RFC 3168 says, not packet by packet.
+                ecn: false,
+                // A guest restarts as it likes.
+                idle_restart: false,
+            },
+            fallback: Fallback::Release,
+            ..Config::default()
+        }
+    }
+
+    /// The datapath.
+    #[must_use]
+    pub const fn datapath(&self) -> &Datapath {
+        &self.governor.datapath
+    }
+
+    /// The datapath, to carry its messages.
+    pub const fn datapath_mut(&mut self) -> &mut Datapath {
+        &mut self.governor.datapath
+    }
+
+    /// The connections.
+    #[must_use]
+    pub const fn connections(&self) -> &Table<Fate> {
+        &self.table
+    }
+
+    /// What the box has seen.
+    #[must_use]
+    pub const fn statistics(&self) -> &EdgeStatistics {
+        &self.governor.statistics
+    }
+
+    /// Forgets connections that have been silent for too long. Takes time in their number.
+    pub fn expire(&mut self, now: Time) {
+        self.table.expire(now, &mut self.governor);
+    }
+
+    /// A packet passes. What is not a whole segment of TCP passes untouched.
+    pub fn on_packet(&mut self, now: Time, packet: PortPacket<'_>) -> Verdict {
+        let parsed = if packet.is_ethernet {
+            Layout::of_ethernet(packet.bytes)
+        } else {
+            Layout::of_ip(packet.bytes)
+        };
+        let layout = match parsed {
+            Ok(layout) => layout,
+            Err(error) => return self.unreadable(error),
+        };
+        let read = layout.packet(packet.bytes);
+        let Some(key) = FlowKey::of(&read, packet.interface, packet.direction) else {
+            return Verdict::Pass;
+        };
+        let (Some(tcp), field) = (read.tcp(), read.ecn()) else {
+            return Verdict::Pass;
+        };
+        let segment = match Segment::read(&tcp) {
+            Ok(segment) => segment,
+            Err(error) => return self.unreadable(error),
+        };
+        if packet.direction == Direction::FromGuest && self.is_beyond(&key, &segment) {
+            self.governor.statistics.policed += 1;
+            return Verdict::Police;
+        }
+        let mut rewriter = Rewriter::new(packet.bytes, layout, packet.checksum);
+        let seen = self
+            .table
+            .on_packet(now, &key, packet.direction, &segment, &mut self.governor);
+        match seen {
+            Seen::Ignored(reason) => self.ignored(reason),
+            Seen::Opening => self.on_opening(&key, packet.direction, &segment, &mut rewriter),
+            Seen::Opened(id, event) | Seen::Open(id, event) => {
+                if let Some((_, flow, Fate::Governed(governed))) = self.table.get_mut(id) {
+                    match event {
+                        Event::Sent(sent) => {
+                            let mut context = (&mut self.governor, &mut rewriter);
+                            on_sent(now, &segment, sent, flow, governed, &mut context);
+                        }
+                        Event::Acked(acked) => {
+                            let mut context = (&mut self.governor, &mut rewriter);
+                            let packet = (&segment, field);
+                            on_acked(now, packet, acked, flow, governed, &mut context);
+                        }
+                        Event::Other => {}
+                    }
+                }
+            }
+        }
+        Verdict::Pass
+    }
+
+    fn unreadable(&mut self, error: ParseError) -> Verdict {
+        if let Some(count) = self.governor.statistics.unreadable.get_mut(error.index()) {
+            *count += 1;
+        }
+        Verdict::Pass
+    }
+
+    fn ignored(&mut self, reason: Ignored) {
+        let statistics = &mut self.governor.statistics;
+        match reason {
+            Ignored::Full => statistics.full += 1,
+            Ignored::ResetOutOfWindow => {
+                statistics.ignored += 1;
+                statistics.resets_ignored += 1;
+            }
+            Ignored::Unknown => {}
+            _ => statistics.ignored += 1,
+        }
+    }
+
+    /// Whether a guest sends data beyond the window that it was told, and is policed.
+    fn is_beyond(&self, key: &FlowKey, segment: &Segment) -> bool {
+        if segment.payload == 0 || segment.has(TcpFlags::SYN) {
+            return false;
+        }
+        let Some(Fate::Governed(governed)) = self
+            .table
+            .find(key)
+            .and_then(|id| self.table.get(id))
+            .map(|(_, _, fate)| fate)
+        else {
+            return false;
+        };
+        // While another connection opens on its ports, the numbers may be that one's.
+        governed.treatment.police
+            && self.table.half_open(key).is_none()
+            && governed.window.is_beyond(segment.seq, segment.payload)
+    }
+
+    /// A SYN, or the answer to one (vCC figure 3 a).
+    fn on_opening(
+        &mut self,
+        key: &FlowKey,
+        direction: Direction,
+        segment: &Segment,
+        rewriter: &mut Rewriter<'_>,
+    ) {
+        let Some(half_open) = self.table.half_open_mut(key) else {
+            // The answer once more, of a connection that is open.
+            if direction == Direction::ToGuest
+                && let Some(id) = self.table.find(key)
+                && let Some((_, _, Fate::Governed(governed))) = self.table.get(id)
+            {
+                hide(
+                    governed.ecn.is_some(),
+                    governed.window_scale(),
+                    segment,
+                    rewriter,
+                );
+            }
+            return;
+        };
+        let treatment = (self.governor.policy)(key);
+        let Some(treatment) = treatment.filter(|_| Exemption::of(half_open).is_none()) else {
+            let translated = half_open.translated;
+            if direction == Direction::ToGuest {
+                hide(translated.ecn, translated.scale, segment, rewriter);
+            }
+            return;
+        };
+        match direction {
+            Direction::FromGuest => {
+                let is_first = half_open.from_guest().is_some_and(|syn| syn.repeats == 0);
+                // RFC 3168 §6.1.1.1: a SYN that was lost may have been lost for its flags.
+                if treatment.ecn && is_first && !segment.has(TcpFlags::ACK) {
+                    half_open.translated.ecn = true;
+                    rewriter.set_flags(TcpFlags::ECE | TcpFlags::CWR, TcpFlags::NONE);
+                }
+            }
+            Direction::ToGuest => {
+                half_open.translated.scale = shown_scale(&treatment, segment);
+                let translated = half_open.translated;
+                hide(translated.ecn, translated.scale, segment, rewriter);
+                if segment.has(TcpFlags::ACK) {
+                    // RFC 7323 §2.2: not scaled. The guest may send as much as its first ACK will allow.
+                    let initial = initial_window(u64::from(half_open.mss()));
+                    let initial = u16::try_from(initial).unwrap_or(u16::MAX);
+                    rewriter.set_window(segment.window.min(initial));
+                }
+            }
+        }
+    }
+}
+
+/// The shift that a guest is told, where it is another than the peer's.
+fn shown_scale(treatment: &Treatment, segment: &Segment) -> Option<u8> {
+    let scale = segment.options.window_scale?;
+    treatment.max_scale.filter(|max| *max < scale)
+}
+
+/// Hides from the guest what it must not know of the peer's SYN.
+fn hide(ecn: bool, scale: Option<u8>, segment: &Segment, rewriter: &mut Rewriter<'_>) {
+    if ecn && segment.has(TcpFlags::ACK) {
+        rewriter.set_flags(TcpFlags::NONE, TcpFlags::ECE | TcpFlags::CWR | TcpFlags::AE);
+    }
+    if let Some(scale) = scale {
+        rewriter.set_window_scale(scale);
+    }
+}
+
+type Context<'a, 'b> = (&'a mut Governor, &'a mut Rewriter<'b>);
+
+/// A packet from a governed guest (vCC figure 3 b).
+fn on_sent(
+    now: Time,
+    segment: &Segment,
+    sent: Sent,
+    flow: &mut Flow,
+    governed: &mut Governed,
+    (governor, rewriter): &mut Context<'_, '_>,
+) {
+    if sent == Sent::AfterTimeout {
+        governor.invoke(now, flow, governed, true);
+    }
+    // Data is marked only while an algorithm answers to marks: a guest that is released answers to losses.
+    let is_probe = governed.window.is_beyond(segment.seq, 2);
+    let may_mark = governed.window.target().is_some() && !is_probe;
+    if let Some(ecn) = &mut governed.ecn {
+        apply(ecn.on_sent(segment, sent, may_mark), rewriter);
+    }
+}
+
+/// A packet to a governed guest, with an ACK (vCC figure 3 c).
+fn on_acked(
+    now: Time,
+    (segment, field): (&Segment, EcnCodepoint),
+    acked: Acked,
+    flow: &mut Flow,
+    governed: &mut Governed,
+    (governor, rewriter): &mut Context<'_, '_>,
+) {
+    if matches!(acked, Acked::New | Acked::Duplicate) {
+        governor.invoke(now, flow, governed, false);
+    }
+    let (una, nxt): (Seq, Seq) = (flow.sender().una(), flow.sender().nxt());
+    if let Some(ecn) = &mut governed.ecn {
+        apply(ecn.on_received(segment, field, una, nxt), rewriter);
+    }
+    let window = governed.window.field(&WindowUpdate {
+        ack: segment.ack,
+        field: segment.window,
+        has_data: segment.length() > 0,
+        una,
+        nxt,
+    });
+    if window != segment.window {
+        rewriter.set_window(window);
+    }
+}
+
+fn apply(changes: EcnChanges, rewriter: &mut Rewriter<'_>) {
+    if changes.set != TcpFlags::NONE || changes.clear != TcpFlags::NONE {
+        rewriter.set_flags(changes.set, changes.clear);
+    }
+    if let Some(field) = changes.field {
+        rewriter.set_ecn(field);
+    }
+}

@@ -1,0 +1,61 @@
+//! What is to be done with a connection.
+
+use std::sync::Arc;
+
+use crate::FlowKey;
+use crate::track::{EcnMode, HalfOpen};
+
+/// What is to be done with a connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Treatment {
+    /// The algorithm's name; empty for the plane's first.
+    pub algorithm: Arc<str>,
+    /// ECN is spoken towards the network for a guest that opens a connection without it (vCC figure 3).
+    pub ecn: bool,
+    /// Data that begins beyond the window that the guest was told is dropped.
+    pub police: bool,
+    /// Greatest shift of the window that a guest is told of: with 3 the window comes in steps of 8 bytes, so
+    /// that whole segments fit and nothing is left for a small one; it reaches 512 KiB then. `None` leaves the
+    /// peer's.
+    pub max_scale: Option<u8>,
+}
+
+/// Chooses what is done with a connection; `None` leaves it alone. It is asked when a connection opens, and
+/// must answer the same for one connection until that is open.
+pub type Policy = Box<dyn Fn(&FlowKey) -> Option<Treatment> + Send>;
+
+/// Why a connection is measured only, against the policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Exemption {
+    /// Window and flags are signed (RFC 2385, RFC 5925).
+    Signed,
+    /// The window is all subflows' (RFC 8684 §3.3.4).
+    Mptcp,
+    /// The guest negotiated ECN or accurate ECN itself.
+    NativeEcn,
+    /// The box saw no SYNs, so that it does not know the window's scale.
+    Midway,
+    /// The datapath has no room for the flow.
+    NoRoom,
+}
+
+impl Exemption {
+    /// Why a connection that is opening may not be touched.
+    #[must_use]
+    pub fn of(half_open: &HalfOpen) -> Option<Self> {
+        let mut syns = half_open
+            .from_guest()
+            .into_iter()
+            .chain(half_open.from_peer());
+        if syns.clone().any(|syn| syn.is_signed) {
+            return Some(Self::Signed);
+        }
+        if syns.any(|syn| syn.mptcp) {
+            return Some(Self::Mptcp);
+        }
+        let offers =
+            half_open.is_from_guest() && half_open.from_guest().is_some_and(|syn| syn.offers_ecn());
+        (offers || half_open.ecn() != EcnMode::Off).then_some(Self::NativeEcn)
+    }
+}
