@@ -8,7 +8,7 @@ use crate::commands::{
 };
 use crate::failure::Failure;
 
-/// A congestion control plane: write the algorithm once, run it anywhere packets are sent.
+/// A congestion control plane: write an algorithm once, run it on every datapath.
 #[derive(Debug, Parser)]
 #[command(name = "fairwater", version, max_term_width = 100, after_help = EXIT_CODES)]
 pub(crate) struct Cli {
@@ -19,12 +19,12 @@ pub(crate) struct Cli {
 const EXIT_CODES: &str = "\
 Exit codes:
   0    done
-  1    something went wrong on the way
+  1    failed while running
   2    bad input; nothing was started
-  3    this machine cannot: not root, no BTF, or a kernel that lacks something (it says which)
-  4    done, but a flow ran without its algorithm, which failed, for part of the time
-  5    switch: the former algorithm is back
-  130  stopped by Ctrl-C; everything is cleaned up";
+  3    this machine lacks a requirement, which the error names: root, BTF, a kernel feature
+  4    done, but an algorithm failed, and its flows ran under the fallback for part of the time
+  5    switch: the flows are back under the former algorithm
+  130  stopped by Ctrl-C; nothing is left behind";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {

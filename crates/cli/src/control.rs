@@ -13,8 +13,8 @@ const HOST_SOCKET: &str = "/run/fairwater/control";
 /// Which plane is asked.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ControlArgs {
-    /// Control socket of the plane [default: $XDG_RUNTIME_DIR/fairwater/control, if there is one,
-    /// or else /run/fairwater/control]
+    /// Control socket of the plane [default: $XDG_RUNTIME_DIR/fairwater/control if it exists,
+    /// otherwise /run/fairwater/control]
     #[arg(long = "socket", value_name = "PATH")]
     socket: Option<PathBuf>,
 }
@@ -33,8 +33,8 @@ impl ControlArgs {
         };
         let socket = self.socket.clone().or_else(usual).ok_or_else(|| {
             Failure::BadInput(
-                "$XDG_RUNTIME_DIR is not set, so there is no usual place for the control socket: \
-                 name it with --socket PATH"
+                "$XDG_RUNTIME_DIR is not set, so the control socket has no default path: set it \
+                 with --socket PATH"
                     .to_owned(),
             )
         })?;

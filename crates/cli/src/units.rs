@@ -51,8 +51,8 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
         "ms" => 1e-3,
         "s" => 1.0,
         "min" | "m" => 60.0,
-        "" => return Err("it lacks a unit: us, ms, s or min".to_owned()),
-        other => return Err(format!("{other:?} is no unit of time: us, ms, s or min")),
+        "" => return Err("the unit is missing: us, ms, s or min".to_owned()),
+        other => return Err(format!("{other:?} is not a unit of time: us, ms, s or min")),
     };
     let number: f64 = number
         .parse()

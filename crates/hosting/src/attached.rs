@@ -100,7 +100,7 @@ pub enum AttachError {
     #[error(transparent)]
     Linux(#[from] LinuxError),
     /// The plane's thread could not be started.
-    #[error("the plane's thread: {0}")]
+    #[error("cannot start the plane's thread: {0}")]
     Thread(std::io::Error),
     /// The kernel took too long.
     #[error("the algorithms were not attached within a minute")]

@@ -69,19 +69,23 @@ pub fn text(status: &HostStatus) -> String {
         count(&without_room, row.without_room_total);
     }
     registry.register("flows", "Flows of an algorithm", flows);
-    registry.register("flows_started", "Flows that an algorithm has had", started);
+    registry.register(
+        "flows_started",
+        "Flows that an algorithm has controlled so far",
+        started,
+    );
     registry.register("reports", "Reports that an algorithm got", reports);
-    let what = "Flows that an algorithm lost because it, or its program, failed";
+    let what = "Flows withdrawn because the algorithm or its program failed";
     registry.register("flows_withdrawn", what, withdrawn);
     registry.register("datapath_flows", "Flows of a datapath", datapath_flows);
-    let what = "Times that a flow went under its datapath's fallback because the plane was silent";
+    let what = "Times that a flow fell back because the plane was silent";
     registry.register("fallbacks", what, fallbacks);
     registry.register(
         "reports_lost",
         "Reports that were lost on the way to the plane",
         lost,
     );
-    let what = "Flows that found no room and stay under the fallback";
+    let what = "Flows that found no free slot and stay under the fallback";
     registry.register("flows_without_room", what, without_room);
     let incidents = ConstCounter::new(status.incidents_total);
     registry.register(
@@ -163,7 +167,7 @@ fn scrape(control: &std::path::Path) -> (u16, String) {
     let asked = Client::connect(control).and_then(|mut client| client.ask(&Request::Metrics));
     match asked {
         Ok(Answer::Metrics(text)) => (200, text),
-        Ok(_) => (500, "The plane answered something else.\n".to_owned()),
+        Ok(_) => (500, "The plane gave an unexpected answer.\n".to_owned()),
         Err(error) => (503, format!("{error}\n")),
     }
 }

@@ -41,7 +41,7 @@ pub struct AlgorithmProcess {
 #[non_exhaustive]
 pub enum ProcessError {
     /// The process could not be started.
-    #[error("starting a process for algorithms: {0}")]
+    #[error("cannot start a process for algorithms: {0}")]
     Start(io::Error),
     /// The process ended before its algorithms were attached; it has said why on standard error.
     #[error("exit code {0}")]

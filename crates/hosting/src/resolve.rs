@@ -83,7 +83,9 @@ pub fn resolve(spec: &str, folder: &Path) -> Result<ResolvedAlgorithm, ResolveEr
     let Some(python) = PYTHON.get() else {
         // Another program in this one's place would leave the plane's flows behind.
         let message = match fork::hosts_plane() {
-            true => format!("`{spec}` is in Python, which this process has not: restart the plane"),
+            true => format!(
+                "`{spec}` is in Python, and this process has no interpreter: restart the plane"
+            ),
             false => reexecute_in_python(spec),
         };
         return Err(ResolveError {

@@ -59,7 +59,7 @@ fn what_runs_nothing_is_refused() {
         "{errors}"
     );
     let errors = parse("algorithms = []\n[linux]\n").unwrap_err();
-    assert!(errors.contains("there is no algorithm in it"), "{errors}");
+    assert!(errors.contains("no algorithm is listed"), "{errors}");
 }
 
 #[test]

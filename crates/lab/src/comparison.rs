@@ -30,7 +30,7 @@ pub struct Candidate<C = String> {
 pub struct Comparison<C = String> {
     /// The link.
     pub link: LinkSpec,
-    /// How long each run lasts.
+    /// Duration of each run.
     pub duration: Duration,
     /// Who sends, one flow each.
     pub candidates: Vec<Candidate<C>>,

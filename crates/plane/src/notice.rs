@@ -85,7 +85,7 @@ pub enum Reason {
     #[error("the algorithm handed the flow over before its first report")]
     HandedOverAtStart,
     /// The datapath stopped the flow's program.
-    #[error("the datapath stopped it: {0}")]
+    #[error("the datapath stopped the program: {0}")]
     Datapath(String),
     /// The datapath's slot is above what the plane keeps.
     #[error("slot {0} is above the {max} flows that a plane keeps", max = crate::MAX_FLOWS)]

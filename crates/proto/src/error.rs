@@ -41,19 +41,19 @@ pub enum DecodeErrorKind {
     #[error("there is no message of this type in this direction")]
     Type,
     /// The length is impossible for the type, or disagrees with the counts inside.
-    #[error("its length is not that of its contents")]
+    #[error("its length does not match its contents")]
     Length,
     /// The message is longer than the encoding's bound. What follows cannot be found.
-    #[error("it is longer than any message may be")]
+    #[error("it is longer than the longest message")]
     TooLong,
     /// A name is not UTF-8, or too long.
     #[error("a name in it is not UTF-8, or too long")]
     Text,
     /// A field has a value that means nothing.
-    #[error("a field has a value that means nothing")]
+    #[error("a field has an undefined value")]
     Value,
     /// A register that is not there or that the plane may not set.
-    #[error("it sets a register that is not there, or that the plane may not set")]
+    #[error("it sets a register that does not exist, or that the plane may not set")]
     Register,
 }
 
@@ -95,6 +95,6 @@ pub enum EncodeError {
     #[error("the maximum segment size is 0")]
     Mss,
     /// A program's number is 0, or its body does not have the length that its counts say.
-    #[error("the program's number is 0, or its body is not one")]
+    #[error("the program's number is 0, or its body is not a program")]
     Program,
 }

@@ -28,8 +28,8 @@ pub enum ServiceNotice {
     },
     /// Newcomers are refused: there are as many datapaths as there may be. Said once in a while.
     #[error(
-        "no more datapaths are taken: {max_peers} are connected, which is the limit (--max-peers); \
-         {refused} were refused so far"
+        "{max_peers} datapaths are connected, which is the limit (--max-peers); {refused} more were \
+         refused so far"
     )]
     Full {
         /// The limit.
@@ -38,7 +38,7 @@ pub enum ServiceNotice {
         refused: u64,
     },
     /// A newcomer could not be set up. Said once in a while.
-    #[error("a datapath cannot be taken: {reason}; `ulimit -n` raises the number of open files")]
+    #[error("a datapath cannot connect: {reason}; `ulimit -n` raises the limit of open files")]
     CannotAdmit {
         /// What the system says.
         reason: String,
@@ -83,8 +83,8 @@ pub enum ServiceNotice {
     /// A signal that a datapath calls exact stands still: the datapath does not fill it in. Said
     /// once for each datapath and signal.
     #[error(
-        "datapath {datapath} calls {signal} exact, but it did not move in {reports} reports of a \
-         flow of {algorithm}, in which others did"
+        "datapath {datapath} calls {signal} exact, but {signal} did not move in {reports} \
+         reports of a flow of {algorithm}, in which other signals did"
     )]
     SignalUnmoved {
         /// The datapath's name.

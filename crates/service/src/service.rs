@@ -538,7 +538,7 @@ impl Shared {
         });
         if comes_back {
             self.causes.push(flow, || {
-                "the plane was silent, and the datapath's fallback controlled it meanwhile"
+                "the plane was silent, and the datapath's fallback controlled the flow meanwhile"
                     .to_owned()
             });
         }

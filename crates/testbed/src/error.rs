@@ -13,9 +13,7 @@ pub enum TestbedError {
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Missing(Vec<Missing>),
     /// iperf3 was asked to send for a part of the run, or with a tag.
-    #[error(
-        "iperf3 sends all the time and without a tag; the test bed's own sender can do otherwise"
-    )]
+    #[error("iperf3 can neither pause nor tag its traffic; the test bed's own sender can")]
     Timing,
     /// The network is of a shape that the test bed does not have.
     #[error("the test bed cannot run this network: {0}")]

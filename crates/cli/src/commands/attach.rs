@@ -19,24 +19,24 @@ Examples:
   sudo fairwater attach cubic --default --move-existing
   sudo fairwater attach cubic:report=10ms reno --silent-after 500ms
 
-Ctrl-C or SIGTERM stops it: moved connections are moved back, the default is restored, the names
-are unregistered. After a kill -9, connections go on under Cubic in the kernel. The next `fairwater
-attach` restores the default, and one of the same algorithm takes over connections and listeners.";
+At Ctrl-C or SIGTERM, the command moves connections back, restores the default and unregisters the
+names. After a kill -9, connections go on under Cubic in the kernel; the next `fairwater attach`
+restores the default, and takes over the connections and listeners of the same algorithm.";
 
 /// Put algorithms on this machine's TCP until stopped
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Algorithms: `cubic`, `cubic:report=10ms`, or a class in Python, `my_alg.py:MyAlg`;
-    /// `fairwater algorithms` lists those in Rust
+    /// Algorithms: `cubic`, `cubic:report=10ms`, or a Python class `my_alg.py:MyAlg`; `fairwater
+    /// algorithms` lists the built-in algorithms
     #[arg(required = true, value_name = "ALGORITHM", value_parser = resolve_argument)]
     algorithms: Vec<ResolvedAlgorithm>,
     /// Make the first algorithm the default of new connections (sysctl
     /// net.ipv4.tcp_congestion_control)
     #[arg(long)]
     default: bool,
-    /// Move the existing connections, in every network namespace, onto the first algorithm; they
-    /// are moved back when the command stops
+    /// Move the existing connections of every network namespace to the first algorithm until the
+    /// command stops
     #[arg(long)]
     move_existing: bool,
     #[command(flatten)]
@@ -48,10 +48,10 @@ pub(crate) struct Args {
 /// Options of a process that hosts algorithms for this machine's TCP.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Tuning {
-    /// How long this process may be silent before its flows go on under Cubic in the kernel
+    /// Silence of this process after which its flows go on under Cubic in the kernel
     #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = parse_silence)]
     silent_after: Duration,
-    /// Most flows of an algorithm at once; further flows run under Cubic in the kernel
+    /// Maximum number of flows of an algorithm; further flows run under Cubic in the kernel
     #[arg(long, value_name = "COUNT", default_value_t = 16_384,
           value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     max_flows: u32,

@@ -19,7 +19,7 @@ Examples:
 
 `fairwater top` shows the flows.";
 
-/// Show what the plane of this host does
+/// Show the algorithms, datapaths and flows of this host's plane
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -19,37 +19,37 @@ Examples:
   sudo fairwater switch cubic bbr3 --flows port=443 --share 10% --for 10m
   sudo fairwater switch reno cubic --flows prefix=10.0.0.0/8,mark=7 --json
 
-The chosen flows have one algorithm and the other in turn, in pairs of periods whose order is drawn
-by lot, because two halves side by side disturb each other and compare nothing. Evidence is weighed
-after each pair: with odds of 40:1 that the other algorithm gets less goodput, or that the flows that
-stayed do, the former is back, at the soonest after seven pairs, 8.4 s; with such odds that it gets
-more, or a lower RTT for the same, it is kept. If neither comes within --for, the former is back. A
-flow that falls back under the other algorithm ends the trial at once, and so does Ctrl-C.
+The chosen flows run both algorithms in turn, in pairs of periods whose order is drawn at random:
+two halves side by side would disturb each other. The evidence is weighed after each pair. If the
+odds are 40:1 that FROM gets more goodput than TO, or that the other flows lose goodput beside TO,
+the flows go back to FROM, at the soonest after seven pairs, 8.4 s. If the odds are 40:1 that TO
+gets more goodput, or the same at a lower RTT, the flows keep TO. Without a decision within --for,
+the flows go back to FROM. A flow that falls back under TO ends the trial at once, as Ctrl-C does.
 
-FILTER is KEY=VALUE, several with commas between: port and remote-port (443, or 1000-2000), prefix
-(of the remote address), mark, cgroup, datapath. It is running flows that change; for those to come,
-see [linux] default and [[policy]] of the configuration.
+FILTER is one or more KEY=VALUE, separated by commas: port and remote-port (443, or 1000-2000),
+prefix (of the remote address), mark, cgroup, datapath. Only running flows change; `default` of
+[linux] and [[policy]] in the configuration choose the algorithm of new flows.
 
-Exit codes: 0 kept, 5 the former is back.";
+Exit codes: 0 the flows keep TO, 5 the flows are back under FROM.";
 
 /// Try another algorithm on running flows; keep it if it is better, go back if it is worse
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The algorithm that the flows have
+    /// The algorithm that runs now
     from: String,
     /// The algorithm to try
     to: String,
-    /// Which of its flows
+    /// Filter that chooses flows of this algorithm
     #[arg(long, value_name = "FILTER", value_parser = parse_filter)]
     flows: Option<Rule>,
-    /// Share of them that changes, drawn by lot
+    /// Share of these flows that takes part, drawn at random
     #[arg(long, value_name = "PERCENT", default_value = "100%", value_parser = parse_share)]
     share: f64,
-    /// How long to try at most
+    /// Maximum duration of the trial
     #[arg(long = "for", value_name = "TIME", default_value = "10min", value_parser = parse_trial)]
     duration: Duration,
-    /// Seed of the lots; another one each time without it
+    /// Seed of the random choices [default: another at each call]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     #[command(flatten)]

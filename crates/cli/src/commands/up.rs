@@ -21,25 +21,26 @@ Examples:
   sudo fairwater switch cubic copa --flows port=443 --share 10%
   sudo systemctl reload fairwater        (or SIGHUP: reads the file again)
 
-A configuration, of which all but the first line may be left out:
+A configuration; only the first line is required:
   algorithms = [\"cubic\", \"copa\", \"ledbatpp\"]
 
   [linux]                    # this machine's TCP
-  default = \"cubic\"          # of new connections
+  default = \"cubic\"          # algorithm of new connections
 
   [links]                    # datapaths in other processes
-  ccp = \"/tmp/ccp/portus\"    # those written for CCP
+  ccp = \"/tmp/ccp/portus\"    # datapaths written for CCP
 
   [metrics]
   listen = \"127.0.0.1:9464\"
 
-  [[policy]]                 # the first rule that matches a new flow counts
+  [[policy]]                 # the first matching rule decides for a new flow
   cgroup = \"/system.slice/backup.service\"
   algorithm = \"ledbatpp\"
 
-dist/fairwater.toml explains every key. Ctrl-C or SIGTERM leaves the machine as it was.";
+dist/fairwater.toml explains every key. At Ctrl-C or SIGTERM, the command restores the machine's
+settings.";
 
-/// Run one plane for everything on this host that sends, as a file says
+/// Run one plane for all datapaths of this host, configured by a file
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -16,15 +16,15 @@ Examples:
   sudo fairwater why 17
   sudo fairwater why 10.0.0.2:5201 --json > incident.json
 
-A flow is named by its number (`fairwater top`), by its remote or local address and port, or by the
-address or the port alone. The JSON has the flow's last reports, its program and the plane's version:
-attach it to a bug report.";
+Name a flow by its number (`fairwater top`), by its remote or local address and port, or by the
+address or the port alone. The JSON has the flow's last reports, its program and the plane's version,
+as a bug report needs them.";
 
-/// Tell why flows fell back, with what their programs reported before
+/// Show why flows fell back, and their last reports
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The flow; without one, all that fell back
+    /// The flow [default: every flow that fell back]
     flow: Option<String>,
     #[command(flatten)]
     control: ControlArgs,

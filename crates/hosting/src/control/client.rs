@@ -38,7 +38,7 @@ pub enum ClientError {
         source: io::Error,
     },
     /// What came is no answer: the plane is of another version, maybe.
-    #[error("the plane at {} answered something else: {message}", path.display())]
+    #[error("the plane at {} gave an unexpected answer: {message}", path.display())]
     Unintelligible {
         /// The socket.
         path: PathBuf,

@@ -46,7 +46,7 @@ pub enum HostFailure {
     #[error("{0}")]
     Links(io::Error),
     /// The network namespace could not be told.
-    #[error("the network namespace: {0}")]
+    #[error("cannot identify the network namespace: {0}")]
     Namespace(io::Error),
     /// The default could not be changed.
     #[error(transparent)]

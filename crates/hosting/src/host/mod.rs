@@ -75,7 +75,7 @@ impl Host {
         let mut untold = Vec::new();
         let with_linux = match (wanted, &linux) {
             (Some(Err(missing)), Some(linux)) if linux.optional && config.links.is_some() => {
-                untold.push(format!("Linux TCP is left out: {missing}."));
+                untold.push(format!("Linux TCP is not served: {missing}."));
                 false
             }
             (Some(Err(missing)), _) => return Err(missing.into()),

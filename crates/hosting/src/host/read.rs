@@ -65,8 +65,8 @@ fn read<'a>(mut root: Fields<'a>, folder: &Path, sink: &'a Sink) -> HostConfig {
     config.control = control.unwrap_or_else(usual_control);
     config.metrics = table(&mut root, "metrics", sink, metrics).flatten();
     if config.metrics.is_some() && config.control.is_none() {
-        let message = "metrics are asked for at the control socket, and it has no usual place here";
-        let help = "say `socket` in `[control]`";
+        let message = "`[metrics]` needs the control socket, which has no default path here";
+        let help = "set `socket` in `[control]`";
         sink.push(Diagnostic::new(root.span.clone(), message).help(help));
     }
     let apart = |name: &str| {
@@ -181,10 +181,7 @@ fn algorithms(node: &Node, folder: &Path, sink: &Sink) -> Vec<NamedAlgorithm> {
         }
     }
     if found.is_empty() && sink.said() == 0 {
-        sink.push(Diagnostic::new(
-            node.span.clone(),
-            "there is no algorithm in it",
-        ));
+        sink.push(Diagnostic::new(node.span.clone(), "no algorithm is listed"));
     }
     found
 }
@@ -311,7 +308,7 @@ fn metrics(mut fields: Fields<'_>) -> Option<MetricsAddress> {
         }
         let address: Result<SocketAddr, _> = text.parse();
         address.map(MetricsAddress::Tcp).map_err(|_| InvalidValue {
-            message: format!("`{text}` is no address with a port"),
+            message: format!("`{text}` is not an address with a port"),
             allowed: "`127.0.0.1:9464`, or the path of a Unix socket".to_owned(),
         })
     });
@@ -363,7 +360,7 @@ fn rule(
                 .map(|address: std::net::IpAddr| address.into())
         };
         text.parse().ok().or_else(host).ok_or_else(|| InvalidValue {
-            message: format!("`{text}` is no prefix"),
+            message: format!("`{text}` is not a prefix"),
             allowed: "a prefix such as `10.0.0.0/8` or `2001:db8::/32`".to_owned(),
         })
     };

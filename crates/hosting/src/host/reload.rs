@@ -11,7 +11,7 @@ use crate::changed_default::Places;
 pub enum ReloadError {
     /// What changed takes effect only at a restart. Flows go on meanwhile under the fallback of
     /// their datapath, and come back.
-    #[error("{} cannot change while the plane runs: restart it; nothing is changed", .0.join(" and "))]
+    #[error("{} cannot change while the plane runs: restart the plane; nothing is changed", .0.join(" and "))]
     NeedsRestart(Vec<String>),
     /// The new default could not be set.
     #[error("{0}; nothing is changed")]
@@ -43,7 +43,7 @@ impl Host {
             }
         }
         if config.control != self.config.control {
-            told.push("The groups that may change things are others.".to_owned());
+            told.push("The groups that may use the control socket have changed.".to_owned());
         }
         self.config = config;
         Ok(told)
@@ -71,7 +71,7 @@ impl Host {
             ),
             (
                 options(old) != options(config),
-                "`[linux]`, but for its default,",
+                "`[linux]` except `default`",
             ),
             (old.links != config.links, "`[links]`"),
             (socket(old) != socket(config), "the control socket"),

@@ -256,7 +256,7 @@ fn a_datapath_fault_is_passed_on() {
     let notices: Vec<_> = plane.drain_notices().map(|n| n.to_string()).collect();
     assert_eq!(
         notices,
-        ["flow 0 of scripted: the datapath stopped it: its program set Cwnd to 0"]
+        ["flow 0 of scripted: the datapath stopped the program: its program set Cwnd to 0"]
     );
 }
 

@@ -63,14 +63,14 @@ pub struct Plan {
 #[non_exhaustive]
 pub enum PlanError {
     /// Both algorithms are one.
-    #[error("the flows have {0} already")]
+    #[error("the flows run {0} already")]
     Same(String),
     /// No flow has the present algorithm and is meant.
-    #[error("no flow that {0} controls is among those asked for")]
+    #[error("none of the chosen flows runs {0}")]
     NoFlow(String),
     /// No flow is in a datapath that counts what is acknowledged.
     #[error(
-        "the datapaths of these flows do not count what they deliver, so nothing can be compared"
+        "the datapaths of these flows do not count delivered bytes, so there is nothing to compare"
     )]
     NotCounted,
 }
@@ -213,7 +213,7 @@ impl Trial {
             .collect();
         self.treated.retain(|flow| present.contains(flow));
         if self.treated.is_empty() {
-            let cause = "no flow that was tried is left".to_owned();
+            let cause = "no chosen flow is left".to_owned();
             self.end(Outcome::Undecided, cause, now_us, &mut step);
             return step;
         }
@@ -362,7 +362,7 @@ impl Trial {
         over.then(|| {
             (
                 Outcome::Undecided,
-                "the pairs do not tell them apart".to_owned(),
+                "the pairs do not decide between the two".to_owned(),
             )
         })
     }

@@ -105,8 +105,8 @@ fn an_exact_signal_that_stands_still_is_named_once() {
     assert_eq!(
         unmoved(&mut service),
         [
-            "datapath liar calls Flow.rate_outgoing exact, but it did not move in 128 reports of a \
-             flow of watcher, in which others did"
+            "datapath liar calls Flow.rate_outgoing exact, but Flow.rate_outgoing did not move \
+             in 128 reports of a flow of watcher, in which other signals did"
         ]
     );
     // A datapath that comes back is another: it is told again.

@@ -174,7 +174,7 @@ fn a_newcomer_is_told_that_the_plane_is_full_whatever_its_link() {
         .service_mut()
         .drain_notices()
         .map(|notice| notice.to_string())
-        .filter(|notice| notice.contains("20 are connected"))
+        .filter(|notice| notice.contains("20 datapaths are connected"))
         .collect();
     assert_eq!(notices.len(), 1, "one in a while: {notices:?}");
     assert_eq!(server.service().statistics().flows, u64::from(MAX_PEERS));

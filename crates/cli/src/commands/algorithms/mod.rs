@@ -19,7 +19,7 @@ Examples:
   fairwater algorithms --for linux
   fairwater algorithms --for libccp cubic:slow_start=program-rate bbr
 
-A parameter is set behind the name: `fairwater try cubic:report=10ms,slow_start=plane`.";
+Parameters follow the name: `fairwater try cubic:report=10ms,slow_start=plane`.";
 
 /// List the algorithms and their parameters
 #[derive(Debug, clap::Args)]
@@ -28,7 +28,7 @@ pub(crate) struct Args {
     /// Algorithms to list [default: all]
     #[arg(value_name = "NAME", value_parser = parse_name)]
     names: Vec<Named>,
-    /// Show which of them this kind of datapath runs, and why not the others
+    /// Show which algorithms this kind of datapath runs, and why it cannot run the others
     #[arg(long = "for", value_name = "DATAPATH")]
     datapath: Option<DatapathKind>,
     /// Print JSON on standard output

@@ -29,15 +29,14 @@ r6 points to the flow's frame, and a datapath adds what puts cwnd and rate into 
 the report. The cost is that of the longest path through it, and through the code of the other
 backends.";
 
-/// Check a datapath program; show it typed, its eBPF, and what it costs at most. Check the
+/// Check a datapath program and show its types, its eBPF and its maximum cost; or check the
 /// configuration of a host
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The program's source; `-` is standard input. Or, as `*.toml`, a configuration for `fairwater
-    /// up`
+    /// The program's source (`-`: standard input), or a configuration for `fairwater up` (`*.toml`)
     file: PathBuf,
-    /// Print JSON on standard output: errors, warnings, and the program if it is sound
+    /// Print JSON on standard output: errors, warnings, and the program if it compiles
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -88,7 +87,7 @@ fn host_config(args: &Args) -> Result<(), Failure> {
         let text = std::fs::read_to_string(&args.file).unwrap_or_default();
         if text.contains("[[flow") {
             eprintln!(
-                "fairwater: this is a scenario, it seems; `fairwater run` checks it as it begins"
+                "fairwater: this file looks like a scenario; `fairwater run` checks scenarios before it starts"
             );
         }
     })?;

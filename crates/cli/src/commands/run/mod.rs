@@ -31,8 +31,8 @@ Examples:
   fairwater run scenarios/dumbbell.toml --pcap sender=sender.pcap
   sudo fairwater run scenarios/dumbbell.toml --on linux
 
-A file is described in docs/scenarios.md. Results are kept as they come: what Ctrl-C stopped, the
-same command goes on with. The same seed gives the same results, whatever --jobs.";
+docs/scenarios.md describes the file. Each point's results are kept at once: after Ctrl-C, the same
+command runs the remaining points. The same seed gives the same results for every --jobs.";
 
 /// Run a scenario: a network and its traffic, simulated or on real TCP
 #[derive(Debug, clap::Args)]
@@ -40,13 +40,13 @@ same command goes on with. The same seed gives the same results, whatever --jobs
 pub(crate) struct Args {
     /// The scenario
     file: PathBuf,
-    /// Where it runs
+    /// Back end
     #[arg(long, value_name = "BACKEND", default_value = "sim")]
     on: BackendArgument,
-    /// How many points run at once in the simulator [default: one for each core]
+    /// Number of points that run at once in the simulator [default: one for each core]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
-    /// Run with this seed alone
+    /// Run with this seed only
     #[arg(long, visible_alias = "replay", value_parser = clap::value_parser!(u64).range(..=MAX_SEED))]
     seed: Option<u64>,
     /// Change a variable of the sweep, or a value by its path: `duration=5s`, `flow.0.count=2`
@@ -55,17 +55,17 @@ pub(crate) struct Args {
     /// The folder of the results [default: the file's name with `.results`]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Forget the results that are in the folder
+    /// Delete the results in the folder first
     #[arg(long)]
     fresh: bool,
     /// Print each point's results on standard output as a line of JSON
     #[arg(long)]
     json: bool,
-    /// Where the report page goes [default: report.html in the folder]
+    /// Path of the report page [default: report.html in the folder]
     #[arg(long, value_name = "PATH")]
     report: Option<PathBuf>,
-    /// Write the packets at a host, of a scenario with one point, as a capture; may be given for
-    /// several hosts
+    /// Write the packets at a host as a capture, for a scenario with one point; may be given several
+    /// times
     #[arg(long, value_name = "HOST=FILE")]
     pcap: Vec<String>,
     /// Show no progress

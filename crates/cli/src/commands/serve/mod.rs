@@ -23,30 +23,30 @@ Examples:
   fairwater serve cubic
       and then start any datapath that was written for CCP: libccp looks at /tmp/ccp/portus
   fairwater serve cubic reno:report=10ms --listen /run/user/1000/plane
-      a datapath chooses by name; one that asks for no name, or for another, gets the first
+      a flow asks for an algorithm by name; any other name, or no name, gets the first
   fairwater serve reno --for 30s --json | jq '.algorithms[] | {name, reports}'
 
-Datapaths of Fairwater's library connect to the path of --listen by Unix seqpacket, or for rings in
-shared memory to the same path with `.ring` behind it. The path of --ccp takes Unix datagrams in
-libccp's encoding or in ours. Who may write to a path may connect. Ctrl-C or SIGTERM stops it and
-removes the sockets; flows then go on under the fallback of their datapath.";
+Datapaths of Fairwater's library connect to the path of --listen by Unix seqpacket, or, for rings in
+shared memory, to the same path with the suffix `.ring`. The path of --ccp takes Unix datagrams in
+libccp's encoding or in Fairwater's. Every user who may write to a path may connect. At Ctrl-C or
+SIGTERM, the command removes the sockets, and flows go on under the fallback of their datapath.";
 
-/// Host algorithms for datapaths in user space, those written for CCP included
+/// Host algorithms for datapaths in user space, including those written for CCP
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Algorithms, `cubic` or `cubic:report=10ms`, or in Python `my_alg.py:MyAlg`; `fairwater
-    /// algorithms` lists the former
+    /// Algorithms: `cubic`, `cubic:report=10ms`, or a Python class `my_alg.py:MyAlg`; `fairwater
+    /// algorithms` lists the built-in algorithms
     #[arg(required = true, value_name = "ALGORITHM", value_parser = resolve_argument)]
     algorithms: Vec<ResolvedAlgorithm>,
-    /// Where datapaths of Fairwater's library connect [default: /run/fairwater/plane for root,
+    /// Socket for datapaths of Fairwater's library [default: /run/fairwater/plane for root,
     /// $XDG_RUNTIME_DIR/fairwater/plane for others]
     #[arg(long, value_name = "PATH")]
     listen: Option<PathBuf>,
-    /// Where datapaths written for CCP send
+    /// Socket for datapaths written for CCP
     #[arg(long, value_name = "PATH", default_value = "/tmp/ccp/portus")]
     ccp: PathBuf,
-    /// How many datapaths may be connected at once; more are refused until one leaves
+    /// Maximum number of connected datapaths; further datapaths are refused
     #[arg(long, value_name = "N", default_value_t = Config::default().max_peers,
         value_parser = clap::value_parser!(u32).range(1..=65_536))]
     max_peers: u32,
@@ -55,11 +55,11 @@ pub(crate) struct Args {
     /// Stop after this time
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     duration: Option<Duration>,
-    /// Look for reports in shared memory for up to this long before sleeping, while they come that
-    /// soon; 0us never does
+    /// Time to poll shared memory for the next report before sleeping, while reports come that soon;
+    /// 0us: never poll
     #[arg(long, value_name = "TIME", default_value = "50us", value_parser = parse_duration)]
     spin: Duration,
-    /// Print counts as JSON on standard output in the end
+    /// Print counts as JSON on standard output at the end
     #[arg(long)]
     json: bool,
 }

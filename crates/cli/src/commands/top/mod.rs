@@ -28,17 +28,18 @@ Examples:
   sudo fairwater top --json | jq '.flows[] | select(.state == \"fallback\")'
 
 States: starting (no program chosen yet), running (under its algorithm), fallback (under Cubic in
-the kernel because the plane is gone or silent), faulted (under Cubic for good: its program or
-algorithm failed). A kernel that does not offer its Cubic to eBPF has Reno instead: `fairwater
-doctor` tells. Flows of datapaths in other processes are those of `fairwater up`. Delivery is the rate acknowledged within the interval. Flows of an aggregate share
-one controller: the table shows the aggregate's key and number of flows. A narrow terminal shows
-fewer columns.";
+the kernel because the plane is gone or silent), faulted (under Cubic until the flow closes, because
+its program or algorithm failed). A kernel that does not offer its Cubic to eBPF has Reno instead:
+`fairwater doctor` tells. Flows of datapaths in other processes appear if `fairwater up` serves these
+datapaths. Delivery is the rate acknowledged within the interval. Flows of an aggregate share one
+controller: the table shows the aggregate's key and number of flows. A narrow terminal shows fewer
+columns.";
 
 /// Watch the flows of every attached algorithm, and those of datapaths in other processes
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Print one table and exit, as when standard output is no terminal
+    /// Print one table and exit, as when standard output is not a terminal
     #[arg(long)]
     once: bool,
     /// Print one JSON document and exit

@@ -44,13 +44,13 @@ packets wait), aggregate=32pkt,4ms,100us (frame aggregation) and seed=7. Delay, 
 are measured at the bottleneck. A run that other load on the machine disturbed is repeated; if every
 attempt was disturbed, the table says so.
 
-Real TCP needs root, and algorithms of this project need a kernel with BTF. Without them, or with
---on sim, the same runs in the simulator, where `kernel:reno` and `kernel:cubic` stand for the
+Real TCP needs root, and Fairwater's algorithms need a kernel with BTF. Without them, or with --on
+sim, the comparison runs in the simulator, where `kernel:reno` and `kernel:cubic` stand for the
 kernel's algorithms; a simulation takes a second and gives the same numbers each time.
 
 If an algorithm fails (it raises, blocks or dies), its flow goes on under the fallback, which is
-Cubic on real TCP and Reno in the simulator: the table, --json and the page say for what share of
-the time and why, and the exit code is 4.";
+Cubic on real TCP and Reno in the simulator. The table, --json and the report page tell the share of
+the time and the cause, and the exit code is 4.";
 
 /// Compare algorithms on an emulated link, with each other and with the kernel's own
 #[derive(Debug, clap::Args)]
@@ -60,28 +60,27 @@ pub(crate) struct Args {
     /// for one of the kernel's
     #[arg(required = true, value_name = "ALGORITHM")]
     algorithms: Vec<CandidateArgument>,
-    /// Another algorithm, in the same words; may be given several times
+    /// Another algorithm, in the same form; may be given several times
     #[arg(long, value_name = "ALGORITHM")]
     against: Vec<CandidateArgument>,
     /// The link
     #[arg(long, default_value = "48mbit 20ms 1bdp")]
     link: String,
-    /// How long each run lasts
+    /// Duration of each run
     #[arg(long = "for", value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
     duration: Duration,
     /// Let the algorithms share the link, instead of running one after another
     #[arg(long)]
     together: bool,
-    /// Run the comparison so many times, every second time in reverse order; show medians and spread
+    /// Number of comparisons, every second in reverse order; shows medians and spread
     #[arg(long, value_name = "COUNT", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// With --together: also run the kernel's algorithm in the place of every other one, to show how
+    /// With --together: also run the kernel's algorithm in place of each other algorithm, to show how
     /// fair the kernel's algorithm is to itself
     #[arg(long)]
     baseline: bool,
-    /// Where it runs: `linux`, this machine's TCP, or `sim`, the simulator [default: linux if
-    /// possible]
+    /// Back end: `linux`, this machine's TCP, or `sim`, the simulator [default: linux if possible]
     #[arg(long, value_name = "BACKEND", hide_possible_values = true)]
     on: Option<BackendArgument>,
     /// Send over IPv6
@@ -101,7 +100,7 @@ pub(crate) struct Args {
     /// Print JSON on standard output instead of a table
     #[arg(long)]
     json: bool,
-    /// Where to write the report page
+    /// Path of the report page
     #[arg(long, value_name = "PATH", default_value = "fairwater-report.html")]
     report: PathBuf,
     /// Show no progress
