@@ -1,9 +1,25 @@
 //! Congestion control for guests that nobody can change, from the packets at a host's edge (vCC, Cronkite-Ratcliff
 //! et al., SIGCOMM 2016; Mystique, Zhang et al., ANRW 2018). Sans-IO: packets go in with the time.
 //!
-//! [`track`] finds the connections of guests in the packets of both directions, bounded in memory, and derives
-//! the signals of programs from them: what is known exactly, what is inferred, and what no box can know is said
-//! by [`track::signal_qualities`].
+//! - [`track`] finds the connections of guests in the packets of both directions, bounded in memory, and derives
+//!   the signals of programs from them. [`track::signal_qualities`] says which are exact, which are inferred, and
+//!   which no box can know.
+//! - [`enforce`] holds what keeps a guest to its algorithm: the receive window that the guest is told, and ECN
+//!   that the box speaks for the guest.
+//! - [`Edge`] is the box. Each governed connection is a flow of its [`Datapath`](fairwater_datapath::Datapath), so
+//!   that programs and algorithms govern guests as they govern any sender. Without a plane the box steps aside.
+//!
+//! What the box does not understand, or must not touch ([`Exemption`]), passes as it came.
+//!
+//! # Not here yet
+//!
+//! - Buffering: holding, retransmitting and pacing for the guest; ACKs that the box makes (vCC §2).
+//! - DCTCP between two edges (vCC A.7). The receiver's side of RFC 3168 is here; what echoes packet by packet is
+//!   not, so planes are told that the box negotiates no ECN for algorithms that require that.
+//! - A window scale unit above one segment is rounded up without dithering: [`Treatment::max_scale`] avoids it.
+//! - The policy's file, and hysteresis between algorithms: [`Policy`] is a function, and the datapath's
+//!   hand-over changes an algorithm.
+//! - Reductions after RFC 6937 beside native ECN flows (vCC appendix B) are the program's to make.
 
 #![deny(unsafe_code)]
 

@@ -9,7 +9,7 @@ const MSS: u32 = 1448;
 #[derive(Debug, Clone)]
 enum Step {
     Target(u64),
-    /// The guest sends, up to a share of the window that it was told.
+    /// The guest sends a share of the room in the window that it was told last (RFC 9293 §3.10.7.4, SND.WND).
     Send(u8),
     /// The peer acknowledges a share of what is out, with this field.
     Ack(u8, u16),
@@ -51,7 +51,7 @@ proptest! {
         window.set_limit(Limit::Target(10 * u64::from(MSS)));
         let mut most = 10 * u64::from(MSS);
         let (mut una, mut nxt) = (Seq(start), Seq(start));
-        let mut told = Seq(start);
+        let (mut told, mut present) = (Seq(start), Seq(start));
         let mut last = None;
         for step in steps {
             let (ack, field) = match step {
@@ -61,7 +61,7 @@ proptest! {
                     continue;
                 }
                 Step::Send(share) => {
-                    let room = told.bytes_since(nxt);
+                    let room = present.bytes_since(nxt);
                     nxt = nxt.plus((u64::from(room) * u64::from(share) / 255) as u32);
                     continue;
                 }
@@ -96,6 +96,7 @@ proptest! {
                 prop_assert_eq!(shown, shown_before);
             }
             last = Some((ack, field, shown));
+            present = edge;
             told = told.max(edge);
             prop_assert_eq!(window.told(), told);
         }
