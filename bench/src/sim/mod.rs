@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
     memory_of: Option<String>,
 }
 
-/// Who governs all flows.
+/// What controls all flows.
 #[derive(Debug)]
 struct Case {
     name: &'static str,

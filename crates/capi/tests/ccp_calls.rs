@@ -266,7 +266,7 @@ fn acknowledge(conn: *mut ccp_connection, bytes: u32) {
 }
 
 #[test]
-fn an_agent_governs_a_connection_from_its_start_to_its_end() {
+fn an_agent_controls_a_connection_from_its_start_to_its_end() {
     let rig = Rig::new(false);
     let sender = Sender::default();
     let conn = start(rig.datapath, &sender);

@@ -8,7 +8,7 @@
 //! half of `silence_us`. Then it is *probed*; when the other half brings nothing, it is silent.
 //!
 //! What a probe does was read in portus 0.9. READY makes a running agent forget every flow of the
-//! datapath, so that none is governed until it is created again: it is no probe. CREATE makes it
+//! datapath, so that no flow is controlled until it is created again: READY is no probe. CREATE makes it
 //! start the algorithm of that flow afresh, and answer with CHANGE_PROG; an agent that was
 //! restarted, and does not know the datapath, sends its INSTALLs first. So the probe is the CREATE of a
 //! flow that does not exist, in the slot after the last ([`crate::Config::max_flows`]), closed

@@ -229,7 +229,7 @@ impl Episode {
 
     fn step(&mut self, action: f32, settings: &Settings) -> Step {
         let cwnd = self.adapter.apply(action);
-        // A flow that has reported has a connection, which the plane governs for ever.
+        // A flow that has reported has a connection, which the plane controls until the end.
         let _ = self.simulation.command(0, Some(cwnd), None);
         self.steps += 1;
         let report = self.next_report();

@@ -137,7 +137,7 @@ pub enum Place {
     Var(VarId),
     /// The congestion window, bytes.
     Cwnd,
-    /// The pacing rate, bytes/s; 0 is no rate: the window alone governs.
+    /// The pacing rate, bytes/s; 0 is no rate: the window alone limits the flow.
     Rate,
     /// The flow's timer, µs. Assigning `v` makes it read `v`, at most 2⁶³, now and count on from
     /// there; `(reset)` assigns 0.

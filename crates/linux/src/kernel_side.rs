@@ -128,9 +128,9 @@ impl KernelSide {
             .fold(SignalSet::EMPTY, |all, p| all.union(p.program.signals));
 
         let mut side: Option<Self> = None;
-        for (place, (algorithm, hosted)) in algorithms.iter().enumerate() {
+        for (index, (algorithm, hosted)) in algorithms.iter().enumerate() {
             let setup = Setup {
-                place,
+                index,
                 algorithm: *algorithm,
                 hosted,
                 layout,
@@ -185,7 +185,7 @@ impl KernelSide {
 #[derive(Debug, Clone, Copy)]
 struct Setup<'a> {
     /// Index of the algorithm in frames.
-    place: usize,
+    index: usize,
     /// Index of the algorithm in the plane.
     algorithm: usize,
     hosted: &'a HostedAlgorithm,
@@ -330,7 +330,7 @@ impl Setup<'_> {
             _ => LinuxError::bpf("register the congestion control")(error),
         })?;
         // Not before: whoever looks for the holder of a name that is taken would find this plane.
-        page.set_algorithm(self.place, &name);
+        page.set_algorithm(self.index, &name);
         Ok(Registered {
             algorithm: self.algorithm,
             name,
@@ -343,7 +343,7 @@ impl Setup<'_> {
     fn specialise(&self, open: &mut OpenFairwaterSkel<'_>) -> libbpf_rs::Result<()> {
         if let Some(constants) = open.maps.rodata_data.as_mut() {
             constants.needed_signals = self.signals.bits();
-            constants.algorithm = u16::try_from(self.place).map_err(|_| out_of_memory())?;
+            constants.algorithm = u16::try_from(self.index).map_err(|_| out_of_memory())?;
             constants.needs_ecn = self.hosted.requirements().ecn == Ecn::Required;
         }
         Ok(())
@@ -377,7 +377,7 @@ impl Setup<'_> {
     }
 }
 
-/// Puts the maps that are there into the place of those that the programs would create.
+/// Replaces the maps that the programs would create by the maps that exist.
 fn reuse(open: &mut OpenFairwaterSkel<'_>, maps: &Maps) -> libbpf_rs::Result<()> {
     let to = &mut open.maps;
     to.fw_frames.reuse_fd(maps.frames.as_fd())?;

@@ -339,8 +339,8 @@ impl LinuxTcp {
             Some((_, to)) if to.ecn == Ecn::Required && asked.ecn != Ecn::Required => {
                 asked.algorithm
             }
-            Some((place, to)) => {
-                frame.set_algorithm(place);
+            Some((index, to)) => {
+                frame.set_algorithm(index);
                 to.algorithm
             }
             None => asked.algorithm,
@@ -373,7 +373,7 @@ impl LinuxTcp {
             let Some(frame) = self.frame_of(flow) else {
                 continue;
             };
-            let Some((place, to)) = self.side.registered_as(algorithm) else {
+            let Some((index, to)) = self.side.registered_as(algorithm) else {
                 port.refuse_hand_over(flow, algorithm, "Linux TCP does not run it");
                 continue;
             };
@@ -383,7 +383,7 @@ impl LinuxTcp {
                 port.refuse_hand_over(flow, algorithm, "the flow did not negotiate ECN for it");
                 continue;
             }
-            frame.set_algorithm(place);
+            frame.set_algorithm(index);
             let info = frame.info(now_us());
             let info = FlowInfo {
                 ssthresh: next_ssthresh(&info),

@@ -81,7 +81,7 @@ impl<'a> Control<'a> {
         }
     }
 
-    /// Sets the pacing rate, bytes/s, at most [`MAX_RATE`]; 0 is no rate: cwnd alone governs.
+    /// Sets the pacing rate, bytes/s, at most [`MAX_RATE`]; 0 is no rate: cwnd alone limits the flow.
     pub fn set_rate(&mut self, bytes_per_s: u64) {
         if bytes_per_s > MAX_RATE {
             self.fail(Reason::RateAbsurd { rate: bytes_per_s });

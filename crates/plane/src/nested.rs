@@ -195,9 +195,9 @@ impl NestedFlow {
         }
         for &(variable, value) in &command.updates {
             let staged = staged_value(program, VarId(variable), value);
-            let place = self.variables.get_mut(usize::from(variable));
-            if let (Some(staged), Some(place)) = (staged, place) {
-                *place = staged;
+            let current = self.variables.get_mut(usize::from(variable));
+            if let (Some(staged), Some(current)) = (staged, current) {
+                *current = staged;
             }
         }
         self.registers.cwnd = command.cwnd.unwrap_or(self.registers.cwnd);

@@ -387,7 +387,7 @@ fn balancing(node: &Node) -> Result<Balancing, InvalidValue> {
     }
 }
 
-/// The links that a flow takes: `["a", "b"]`, or several such lists for parallel ways.
+/// The links that a flow takes: `["a", "b"]`, or several such lists for parallel paths.
 fn read_via<'n>(
     node: &'n Node,
     ends: (NodeId, NodeId),
@@ -410,23 +410,23 @@ fn read_via<'n>(
     let nested = items
         .iter()
         .any(|item| matches!(item.value, Value::Array(_)));
-    let ways: Vec<(&Node, &[Node])> = if nested {
-        let way = |item: &'n Node| match item {
+    let paths: Vec<(&Node, &[Node])> = if nested {
+        let links = |item: &'n Node| match item {
             Node {
-                value: Value::Array(way),
+                value: Value::Array(links),
                 ..
-            } => Some((item, way.as_slice())),
+            } => Some((item, links.as_slice())),
             other => {
                 refuse(other);
                 None
             }
         };
-        items.iter().map(way).collect::<Option<_>>()?
+        items.iter().map(links).collect::<Option<_>>()?
     } else {
         vec![(node, items.as_slice())]
     };
     let (mut forward, mut reverse) = (Vec::new(), Vec::new());
-    for (place, links) in ways {
+    for (place, links) in paths {
         let (there, back) = walk(place, links, ends, network, context)?;
         forward.push(there);
         reverse.push(back);
@@ -442,7 +442,7 @@ fn read_via<'n>(
     })
 }
 
-/// From the sender link by link to the receiver, and the same way back.
+/// From the sender link by link to the receiver, and back over the same links.
 fn walk(
     place: &Node,
     links: &[Node],

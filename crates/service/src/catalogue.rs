@@ -14,7 +14,7 @@ pub(super) use super::libccp_programs::APPENDED;
 /// Places that numbers leave between one instance of the plane and the next.
 const NUMBERS: u32 = 1 << 12;
 
-/// Every program that a peer may be switched to. Its place here is what peers' tables go by; its
+/// Every program that a peer may be switched to. Its position here is what peers' tables go by; its
 /// number is what the messages say.
 #[derive(Debug)]
 pub(super) struct Catalogue {
@@ -30,7 +30,7 @@ pub(super) struct Catalogue {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fallback {
     /// Where it is.
-    pub(super) place: u32,
+    pub(super) position: u32,
     /// Its variable that is to be the flow's MSS, bytes, as the dialect numbers it.
     pub(super) segment: Option<u16>,
 }
@@ -61,11 +61,11 @@ impl Catalogue {
             fallback: None,
         };
         for (algorithm, hosted) in algorithms.iter().enumerate() {
-            catalogue.begins.push(place(catalogue.entries.len()));
+            catalogue.begins.push(position(catalogue.entries.len()));
             for (index, program) in hosted.programs().iter().enumerate() {
                 catalogue
                     .entries
-                    .push(Entry::new((algorithm, hosted), place(index), program));
+                    .push(Entry::new((algorithm, hosted), position(index), program));
             }
         }
         if let Some(fallback) = Entry::fallback() {
@@ -73,7 +73,7 @@ impl Catalogue {
                 .program
                 .variable(Scope::Control, libccp_programs::SEGMENT);
             catalogue.fallback = Some(Fallback {
-                place: place(catalogue.entries.len()),
+                position: position(catalogue.entries.len()),
                 segment: segment.and_then(|id| fallback.variable(Dialect::Ccp, id.0)),
             });
             catalogue.entries.push(fallback);
@@ -91,32 +91,32 @@ impl Catalogue {
 
     /// Where an algorithm's program is.
     #[inline]
-    pub(super) fn place(&self, algorithm: u32, index: u32) -> u32 {
+    pub(super) fn position(&self, algorithm: u32, index: u32) -> u32 {
         let begin = self.begins.get(algorithm as usize).copied();
         begin.unwrap_or(u32::MAX).saturating_add(index)
     }
 
     #[inline]
-    pub(super) fn entry(&self, place: u32) -> Option<&Entry> {
-        self.entries.get(place as usize)
+    pub(super) fn entry(&self, position: u32) -> Option<&Entry> {
+        self.entries.get(position as usize)
     }
 
-    /// The number that messages have for a place.
+    /// The number that messages have for a position.
     #[inline]
-    pub(super) fn number(&self, place: u32) -> u32 {
-        self.first.wrapping_add(place)
+    pub(super) fn number(&self, position: u32) -> u32 {
+        self.first.wrapping_add(position)
     }
 
-    /// The place of a number, and what is there.
+    /// The position of a number, and what is there.
     #[inline]
     pub(super) fn numbered(&self, number: u32) -> Option<(u32, &Entry)> {
-        let place = number.wrapping_sub(self.first);
-        Some((place, self.entry(place)?))
+        let position = number.wrapping_sub(self.first);
+        Some((position, self.entry(position)?))
     }
 
     /// What an Install carries.
-    pub(super) fn body(&self, place: u32, dialect: Dialect) -> &[u8] {
-        let Some(entry) = self.entry(place) else {
+    pub(super) fn body(&self, position: u32, dialect: Dialect) -> &[u8] {
+        let Some(entry) = self.entry(position) else {
             return &[];
         };
         match dialect {
@@ -133,7 +133,7 @@ impl Entry {
         loaded: &LoadedProgram,
     ) -> Self {
         let requirements = *hosted.requirements();
-        let algorithm = place(algorithm);
+        let algorithm = position(algorithm);
         Self::of(
             (algorithm, requirements),
             index,
@@ -223,7 +223,7 @@ impl Entry {
     }
 }
 
-fn place(at: usize) -> u32 {
+fn position(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }
 

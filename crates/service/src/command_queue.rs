@@ -83,34 +83,34 @@ impl<'a> CommandQueue<'a> {
     }
 
     /// Queues the program's Install unless the peer has it. `Err` says why the peer cannot run it.
-    fn install(&mut self, place: u32) -> Result<(), String> {
+    fn install(&mut self, position: u32) -> Result<(), String> {
         let refused = || "the datapath cannot run its program".to_owned();
-        let state = self.peer.programs.get(place as usize).copied();
+        let state = self.peer.programs.get(position as usize).copied();
         match state {
             Some(Installed::Yes) => return Ok(()),
             Some(Installed::No) => {}
             Some(Installed::Refused) | None => return Err(refused()),
         }
-        let why = self.obstacle(place);
-        let Some(state) = self.peer.programs.get_mut(place as usize) else {
+        let why = self.obstacle(position);
+        let Some(state) = self.peer.programs.get_mut(position as usize) else {
             return Err(refused());
         };
         if let Some(why) = why {
             *state = Installed::Refused;
             self.command_error(CommandError {
-                program: Some(place),
+                program: Some(position),
                 why: why.clone(),
             });
             return Err(why);
         }
         *state = Installed::Yes;
-        self.peer.outgoing.installs.push_back(place);
+        self.peer.outgoing.installs.push_back(position);
         Ok(())
     }
 
     /// Why the peer cannot run the program.
-    fn obstacle(&self, place: u32) -> Option<String> {
-        let entry = self.catalogue.entry(place)?;
+    fn obstacle(&self, position: u32) -> Option<String> {
+        let entry = self.catalogue.entry(position)?;
         let introduction = self.peer.introduction.as_ref()?;
         let capabilities = &introduction.capabilities;
         let unmet = entry.requirements().unmet(capabilities);
@@ -120,10 +120,14 @@ impl<'a> CommandQueue<'a> {
         if let Some(bound) = entry.inexpressible(self.dialect) {
             return Some(bound.to_owned());
         }
-        let is_fallback = |place| self.catalogue.fallback().is_some_and(|f| f.place == place);
+        let is_fallback = |position| {
+            self.catalogue
+                .fallback()
+                .is_some_and(|f| f.position == position)
+        };
         let mut keeps = programs_kept(capabilities, self.dialect);
-        if is_fallback(place) {
-            keeps += 1; // the place that is reserved for it
+        if is_fallback(position) {
+            keeps += 1; // the entry that is reserved for the fallback
         }
         (self.peer.installed() >= keeps as usize)
             .then(|| format!("it keeps no more than {keeps} programs of algorithms"))
@@ -136,13 +140,13 @@ impl<'a> CommandQueue<'a> {
             Dialect::Own => None,
             Dialect::Ccp => self.catalogue.fallback(),
         };
-        let ready = fallback.filter(|fallback| self.install(fallback.place).is_ok());
+        let ready = fallback.filter(|fallback| self.install(fallback.position).is_ok());
         let Some(slot_record) = self.peer.slots.get_mut(self.slot as usize) else {
             return;
         };
         let mut mss = 0;
         if let (Some(fallback), Some(peer_flow)) = (ready, &mut slot_record.peer_flow) {
-            peer_flow.program = fallback.place;
+            peer_flow.program = fallback.position;
             mss = peer_flow.mss;
         }
         let pending = self
@@ -152,7 +156,7 @@ impl<'a> CommandQueue<'a> {
         pending.withdraw();
         if let Some(fallback) = ready {
             pending.withdraw = false;
-            pending.switch(fallback.place);
+            pending.switch(fallback.position);
             if let (Some(segment), 1..) = (fallback.segment, mss) {
                 pending.update(segment, mss.into());
             }
@@ -167,16 +171,16 @@ impl<'a> CommandQueue<'a> {
             return;
         };
         if let Some(index) = command.switch {
-            peer_flow.program = self.catalogue.place(index.algorithm(), index.index());
+            peer_flow.program = self.catalogue.position(index.algorithm(), index.index());
         }
-        let place = peer_flow.program;
+        let position = peer_flow.program;
         let pending = self
             .peer
             .outgoing
             .pending(self.slot, slot_record, self.statistics);
         if command.switch.is_some() {
-            pending.switch(place);
-            let entry = self.catalogue.entry(place);
+            pending.switch(position);
+            let entry = self.catalogue.entry(position);
             for (variable, value) in entry.map_or(&[][..], |e| e.presets(self.dialect)) {
                 pending.update(*variable, *value);
             }
@@ -193,7 +197,7 @@ impl<'a> CommandQueue<'a> {
         }
         pending.cwnd = command.cwnd.map(clamp).or(pending.cwnd);
         pending.rate = command.rate.map(clamp).or(pending.rate);
-        if let Some(entry) = self.catalogue.entry(place) {
+        if let Some(entry) = self.catalogue.entry(position) {
             for (variable, value) in &command.updates {
                 if let Some(variable) = entry.variable(self.dialect, *variable) {
                     pending.update(variable, *value);
@@ -232,8 +236,8 @@ impl CommandQueue<'_> {
             if slot_record.is_none_or(|slot_record| slot_record.peer_flow.is_none()) {
                 return;
             }
-            let place = self.catalogue.place(index.algorithm(), index.index());
-            if let Err(why) = self.install(place) {
+            let position = self.catalogue.position(index.algorithm(), index.index());
+            if let Err(why) = self.install(position) {
                 self.command_error(CommandError { program: None, why });
                 return;
             }

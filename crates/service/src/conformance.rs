@@ -33,7 +33,7 @@ const STEADY: [Signal; 5] = [
 /// What one datapath's reports have shown.
 #[derive(Debug, Default)]
 pub(crate) struct Conformance {
-    /// By place in the catalogue.
+    /// By position in the catalogue.
     programs: Vec<State>,
     /// Signals that the operator was told of.
     named: SignalSet,
@@ -65,29 +65,29 @@ impl Conformance {
     #[inline]
     pub(crate) fn on_report(
         &mut self,
-        place: u32,
+        position: u32,
         flow: FlowId,
         time_us: u64,
         fields: &[u64],
     ) -> Option<Box<Watch>> {
-        match self.programs.get(place as usize) {
+        match self.programs.get(position as usize) {
             Some(State::Judged) => None,
-            _ => self.watch(place as usize, flow, time_us, fields),
+            _ => self.watch(position as usize, flow, time_us, fields),
         }
     }
 
     #[cold]
     fn watch(
         &mut self,
-        place: usize,
+        position: usize,
         flow: FlowId,
         time_us: u64,
         fields: &[u64],
     ) -> Option<Box<Watch>> {
-        if place >= self.programs.len() {
-            self.programs.resize_with(place + 1, State::default);
+        if position >= self.programs.len() {
+            self.programs.resize_with(position + 1, State::default);
         }
-        let state = self.programs.get_mut(place)?;
+        let state = self.programs.get_mut(position)?;
         let watch = match state {
             State::Judged => return None,
             State::Unseen => {

@@ -172,12 +172,14 @@ impl Service {
                 if let Some(flow) = direct.flow(local) {
                     shared.log.push(flow, &report);
                     let ran = report.program;
-                    let place = shared.catalogue.place(ran.algorithm(), ran.index());
+                    let position = shared.catalogue.position(ran.algorithm(), ran.index());
                     let (time_us, fields) = (report.time_us, report.fields);
-                    let watched = direct.conformance.on_report(place, flow, time_us, fields);
+                    let watched = direct
+                        .conformance
+                        .on_report(position, flow, time_us, fields);
                     if let Some(watch) = watched {
                         let datapath = (direct.name.as_str(), &direct.capabilities);
-                        shared.judge(&mut direct.conformance, datapath, place, &watch);
+                        shared.judge(&mut direct.conformance, datapath, position, &watch);
                     }
                     shared.direct_event(id, local, Event::Reported { flow, report }, sink);
                 }

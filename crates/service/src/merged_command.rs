@@ -5,7 +5,7 @@ use fairwater_proto::{FlowId, ToDatapath, Update, Updates};
 /// The commands of one flow that wait, merged into one: the latest of each kind counts.
 #[derive(Debug, Default)]
 pub(super) struct MergedCommand {
-    /// Switch to the program of this place in the catalogue.
+    /// Switch to the program of this position in the catalogue.
     pub(super) switch: Option<u32>,
     pub(super) cwnd: Option<u64>,
     pub(super) rate: Option<u64>,
@@ -54,7 +54,7 @@ impl MergedCommand {
             && self.updates.is_empty()
     }
 
-    /// As a message; `number` numbers places in the catalogue.
+    /// As a message; `number` numbers positions in the catalogue.
     pub(super) fn message(&self, flow: FlowId, number: impl Fn(u32) -> u32) -> ToDatapath<'_> {
         ToDatapath::Command {
             flow,

@@ -152,16 +152,16 @@ impl Outgoing {
         if std::mem::take(&mut self.welcome) {
             let _ = dialect.encode_to_datapath(&ToDatapath::Welcome(context.welcome), packet);
         }
-        while let Some(place) = self.installs.front().copied() {
+        while let Some(position) = self.installs.front().copied() {
             if packet.len() >= PACKET_BYTES {
                 return;
             }
             self.installs.pop_front();
-            let entry = context.catalogue.entry(place);
+            let entry = context.catalogue.entry(position);
             let install = ToDatapath::Install {
                 idle_restart: entry.is_none_or(|entry| entry.requirements().idle_restart),
-                program: context.catalogue.number(place),
-                body: context.catalogue.body(place, dialect),
+                program: context.catalogue.number(position),
+                body: context.catalogue.body(position, dialect),
             };
             let _ = dialect.encode_to_datapath(&install, packet);
         }
@@ -193,7 +193,7 @@ impl Outgoing {
                 slot,
                 generation: peer_flow.generation,
             };
-            let command = pending.message(flow, |place| context.catalogue.number(place));
+            let command = pending.message(flow, |position| context.catalogue.number(position));
             if !pending.is_hand_over_alone() {
                 let _ = dialect.encode_to_datapath(&command, &mut self.packet);
             }

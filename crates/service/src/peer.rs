@@ -57,7 +57,7 @@ pub(super) struct Peer {
     pub(super) slots: Vec<PeerSlot>,
     pub(super) flows: u32,
     pub(super) reports: u64,
-    /// By place in the catalogue.
+    /// By position in the catalogue.
     pub(super) programs: Vec<Installed>,
     pub(super) outgoing: Outgoing,
     pub(super) conformance: Conformance,

@@ -57,8 +57,8 @@ impl ReportLog {
     fn write(&mut self, word: u64) {
         let at = self.written % self.words.len() as u64;
         // Below the length, which is a `usize`.
-        if let Some(place) = self.words.get_mut(at as usize) {
-            *place = word;
+        if let Some(oldest) = self.words.get_mut(at as usize) {
+            *oldest = word;
         }
         self.written += 1;
     }

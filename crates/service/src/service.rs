@@ -218,7 +218,7 @@ impl Service {
         self.shared.notices.drain(..)
     }
 
-    /// Whether a newcomer finds no free place.
+    /// Whether a newcomer finds no free slot.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.peers.len() >= self.shared.config.max_peers as usize
@@ -250,8 +250,8 @@ impl Service {
             generation: self.generation,
         };
         let programs = self.shared.catalogue.len();
-        if let Some(place) = self.peers.get_mut(index) {
-            *place = Some(Box::new(Peer::new(id, programs, now_us)));
+        if let Some(slot) = self.peers.get_mut(index) {
+            *slot = Some(Box::new(Peer::new(id, programs, now_us)));
         }
         Ok(id)
     }

@@ -138,7 +138,7 @@ impl Flow for ConstantFlow {
     }
 
     /// Puts back what a timeout or an idle restart took, and follows the RTT where the rate
-    /// governs.
+    /// limits the flow.
     fn on_report(&mut self, report: &Report, control: &mut Control) {
         if let Some(cwnd) = self.cwnd(report[self.rtt_us])
             && cwnd != report.cwnd()

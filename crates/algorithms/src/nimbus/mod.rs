@@ -438,7 +438,7 @@ impl NimbusFlow {
         };
         let sending = (base + pulse).clamp(self.mss, MAX_RATE as f64);
         control.set_rate(sending as u64);
-        // The rate governs, but for a lost window: an RTO's single segment stays until an ACK.
+        // The rate limits the flow, except after an RTO: its single segment stays until an ACK.
         if seen.acked > 0.0 {
             let srtt_us = srtt_us.min(MEMORY_US) as f64;
             let window = 2.0 * (rate + capacity / 4.0) * srtt_us / 1e6 + 10.0 * self.mss;

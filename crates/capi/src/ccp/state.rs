@@ -30,7 +30,7 @@ const NAME: &str = "libfairwater, ccp.h";
 /// Invocations look after the agent's silence this often, µs.
 const TICK_US: u64 = 10_000;
 
-/// What `set_rate_abs` gets when the window alone governs.
+/// What `set_rate_abs` gets when the window alone limits the flow.
 const NO_RATE: u32 = u32::MAX;
 
 /// What is to be done once the lock is released.

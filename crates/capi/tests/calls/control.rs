@@ -71,7 +71,7 @@ fn the_fallback_is_what_the_transport_chooses() {
 }
 
 #[test]
-fn a_program_of_the_planes_governs_and_reports() {
+fn a_program_controls_the_flow_and_reports() {
     let source = "(def (Report (volatile acked 0)) (window 5000))
         (when true
           (:= Report.acked (+ Report.acked Ack.bytes_acked))
@@ -132,7 +132,7 @@ fn a_program_of_the_planes_governs_and_reports() {
 }
 
 /// A flow of the transport under a program that sets a window of 100 kB and a rate of 2 MB/s.
-fn governed(rig: &Rig, recorder: &mut Recorder) -> fw_flow {
+fn controlled_flow(rig: &Rig, recorder: &mut Recorder) -> fw_flow {
     let source = "(def (Report (x 0))) (when true (:= Cwnd 100000) (:= Rate 2000000))";
     let program = binary::encode(&compile("test.ccp", source).unwrap().program);
     let flow = rig.start(recorder);
@@ -167,14 +167,14 @@ fn a_transport_with_one_control_gets_it_in_place_of_both() {
     // 2 MB/s × 10 ms.
     let rig = Rig::with(|options| options.callbacks.set_rate = None).attach();
     let mut recorder = Recorder::default();
-    let flow = governed(&rig, &mut recorder);
+    let flow = controlled_flow(&rig, &mut recorder);
     assert_eq!(recorder.cwnds, [20_000]);
     assert_eq!((rig.state(flow).cwnd, rig.state(flow).rate), (20_000, 0));
 
     // 100 kB / 10 ms is more than the program's rate.
     let rig = Rig::with(|options| options.callbacks.set_cwnd = None).attach();
     let mut recorder = Recorder::default();
-    governed(&rig, &mut recorder);
+    controlled_flow(&rig, &mut recorder);
     assert_eq!((recorder.cwnds, recorder.rates), (vec![], vec![2_000_000]));
 }
 

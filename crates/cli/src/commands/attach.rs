@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     };
     let stop = Stop::on_signals().map_err(Failure::io("handling signals"))?;
     let mut host = Host::start(config).map_err(of_short_form)?;
-    host.told()
+    host.drain_notices()
         .iter()
         .for_each(|sentence| eprintln!("{sentence}"));
     eprintln!(

@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         ..HostConfig::default()
     })?;
     // Whoever started this process tells of the names.
-    host.told();
+    host.drain_notices();
     let names = host.names().map(str::to_owned).collect();
     owner.tell(&WorkerMessage::Attached { names });
     if let Some(text) = host.adoption() {

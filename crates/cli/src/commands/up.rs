@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     };
     let _metrics = metrics(&config)?;
     let mut manager = ServiceManager::new();
-    host.told()
+    host.drain_notices()
         .iter()
         .for_each(|sentence| eprintln!("{sentence}"));
     let said = sentence(&config);
@@ -79,10 +79,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             .as_ref()
             .and_then(Control::next_turn)
             .unwrap_or(TURN);
-        let told = host
+        let notices = host
             .turn(wait.min(TURN))
             .map_err(Failure::io("waiting for events"))?;
-        told.iter().for_each(|notice| eprintln!("{notice}"));
+        notices.iter().for_each(|notice| eprintln!("{notice}"));
         manager.turn();
         let mut read = || reread(&args.file);
         if hangup.swap(false, SeqCst) {
@@ -91,8 +91,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             manager.ready(&sentence(host.config()));
         }
         if let Some(control) = &mut control {
-            let told = control.turn(&mut host, &mut read);
-            told.iter().for_each(|notice| eprintln!("{notice}"));
+            let notices = control.turn(&mut host, &mut read);
+            notices.iter().for_each(|notice| eprintln!("{notice}"));
         }
     }
     manager.stopping();

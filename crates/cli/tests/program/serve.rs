@@ -29,7 +29,7 @@ fn serve(directory: &Path, args: &[&str]) -> (Running, BufReader<std::process::C
 }
 
 #[test]
-fn a_datapath_is_governed_and_ctrl_c_removes_the_sockets() {
+fn a_datapath_is_controlled_and_ctrl_c_removes_the_sockets() {
     let directory = tempfile::tempdir().unwrap();
     let (mut process, mut said) = serve(directory.path(), &["constant:cwnd=20", "--json"]);
     let mut text = String::new();

@@ -13,7 +13,7 @@ fn a_flow_is_announced_behind_the_greeting() {
 }
 
 #[test]
-fn the_fallback_governs_until_a_program_is_chosen() {
+fn the_fallback_controls_a_flow_until_a_program_is_chosen() {
     let mut harness = Harness::with_program();
     let flow = harness.start();
     // Slow start.

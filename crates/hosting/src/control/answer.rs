@@ -53,13 +53,13 @@ impl Control {
         host: &mut Host,
         read: &mut dyn FnMut() -> Result<HostConfig, String>,
     ) -> Vec<String> {
-        let mut told = Vec::new();
+        let mut notices = Vec::new();
         let all: Vec<_> = self.listener.asked().collect();
         for asked in all {
-            self.answer(asked, host, read, &mut told);
+            self.answer(asked, host, read, &mut notices);
         }
-        self.turn_switch(host, &mut told);
-        told
+        self.turn_switch(host, &mut notices);
+        notices
     }
 
     /// Takes a configuration that was read again. Returns what is different.
@@ -71,9 +71,9 @@ impl Control {
             .control
             .as_ref()
             .map(|control| control.groups.clone());
-        let told = host.reload(config).map_err(|error| error.to_string())?;
+        let notices = host.reload(config).map_err(|error| error.to_string())?;
         self.listener.set_groups(groups.unwrap_or_default());
-        Ok(told)
+        Ok(notices)
     }
 
     /// Takes a switch back before the plane ends.
@@ -95,7 +95,7 @@ impl Control {
         asked: Asked,
         host: &mut Host,
         read: &mut dyn FnMut() -> Result<HostConfig, String>,
-        told: &mut Vec<String>,
+        notices: &mut Vec<String>,
     ) {
         let response = match asked.request.clone() {
             Request::Status => Response::Status(host.status()),
@@ -104,17 +104,23 @@ impl Control {
             Request::Metrics => Response::Metrics(metrics::text(&host.status())),
             Request::Reload => match read().and_then(|config| self.reload(host, config)) {
                 Ok(different) => {
-                    told.extend(different.iter().cloned());
+                    notices.extend(different.iter().cloned());
                     Response::Reloaded(different)
                 }
                 Err(why) => Response::Failed(why),
             },
-            Request::Switch(plan) => return self.begin_switch(plan, asked, host, told),
+            Request::Switch(plan) => return self.begin_switch(plan, asked, host, notices),
         };
         asked.answer(response);
     }
 
-    fn begin_switch(&mut self, plan: Plan, asked: Asked, host: &mut Host, told: &mut Vec<String>) {
+    fn begin_switch(
+        &mut self,
+        plan: Plan,
+        asked: Asked,
+        host: &mut Host,
+        notices: &mut Vec<String>,
+    ) {
         if self.switch.is_some() {
             let why = "another switch is at work; wait for its end, or end it".to_owned();
             asked.answer(Response::Failed(why));
@@ -127,7 +133,7 @@ impl Control {
         match begun {
             Ok((trial, step)) => {
                 carry_out(&step, &plan, host);
-                told.push(format!(
+                notices.push(format!(
                     "Switching {} from {} to {}, back and forth.",
                     count(trial.progress(0).flows as u64, "flow"),
                     plan.from,
@@ -154,7 +160,7 @@ impl Control {
         Some(switch.next_sample.saturating_duration_since(Instant::now()))
     }
 
-    fn turn_switch(&mut self, host: &mut Host, told: &mut Vec<String>) {
+    fn turn_switch(&mut self, host: &mut Host, notices: &mut Vec<String>) {
         let now_us = self.now_us();
         let Some(switch) = &mut self.switch else {
             return;
@@ -180,7 +186,7 @@ impl Control {
         if step.verdict.is_some()
             && let Some(switch) = self.switch.take()
         {
-            told.extend(conclude(&switch, step));
+            notices.extend(conclude(&switch, step));
         }
     }
 }

@@ -43,7 +43,7 @@ pub struct Host {
     server: Server,
     /// This machine's TCP under the algorithms in Rust.
     tcp: Option<DatapathId>,
-    notices: TcpNotices,
+    tcp_notices: TcpNotices,
     /// Algorithms in Python on this machine's TCP, each in a process of its own, so that one that
     /// blocks, spins, forks or dies harms its own flows alone.
     processes: Vec<AlgorithmProcess>,
@@ -52,8 +52,8 @@ pub struct Host {
     default: Option<ChangedDefault>,
     moved: MovedConnections,
     incidents: Incidents,
-    /// What is to be told at the next turn.
-    untold: Vec<String>,
+    /// Notices for the next turn.
+    notices: Vec<String>,
     started: Instant,
 }
 
@@ -72,10 +72,10 @@ impl Host {
         failure::within_budget(&all, config.max_instructions)?;
         let linux = config.linux.clone();
         let wanted = linux.is_some().then(|| probe::probe().require());
-        let mut untold = Vec::new();
+        let mut notices = Vec::new();
         let with_linux = match (wanted, &linux) {
             (Some(Err(missing)), Some(linux)) if linux.optional && config.links.is_some() => {
-                untold.push(format!("Linux TCP is not served: {missing}."));
+                notices.push(format!("Linux TCP is not served: {missing}."));
                 false
             }
             (Some(Err(missing)), _) => return Err(missing.into()),
@@ -98,13 +98,13 @@ impl Host {
             config,
             server,
             tcp: None,
-            notices: TcpNotices::new(),
+            tcp_notices: TcpNotices::new(),
             processes: Vec::new(),
             names: Vec::new(),
             default: None,
             moved: MovedConnections::default(),
             incidents: Incidents::default(),
-            untold,
+            notices,
             started: Instant::now(),
         };
         let policy = host.config.policy.clone();
@@ -139,7 +139,7 @@ impl Host {
                 self.tell(registered_sentence(name));
             }
             let adopted = self.adoption();
-            self.untold.extend(adopted);
+            self.notices.extend(adopted);
         }
         let served: Vec<_> = self.served_by_tcp();
         let mut own = served.into_iter().zip(own);
@@ -148,7 +148,7 @@ impl Host {
             if self.config.has_own_process(&each.1) {
                 let process = AlgorithmProcess::start(std::slice::from_ref(&each), &linux.options)?;
                 for name in process.names() {
-                    self.untold.push(registered_sentence(name));
+                    self.notices.push(registered_sentence(name));
                 }
                 let name = process.names().first().cloned();
                 self.names.extend(name.map(|name| (each.0, name)));
@@ -179,7 +179,7 @@ impl Host {
                 .ok_or_else(|| HostFailure::NotOnLinux(algorithm.clone()))?;
             let changed = ChangedDefault::set(places, &name)?;
             let former = changed.former();
-            self.untold.push(format!(
+            self.notices.push(format!(
                 "New connections use {name}: the default was {former} and will be again."
             ));
             self.default = Some(changed);
@@ -205,7 +205,7 @@ impl Host {
     }
 
     fn tell(&mut self, sentence: String) {
-        self.untold.push(sentence);
+        self.notices.push(sentence);
     }
 
     /// What was taken over from earlier planes, if anything, as a sentence.
@@ -216,8 +216,8 @@ impl Host {
     }
 
     /// What an operator should know of the start, or since the last turn.
-    pub fn told(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.untold)
+    pub fn drain_notices(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notices)
     }
 
     /// What ends waits in [`Host::turn`].
@@ -304,16 +304,16 @@ impl Host {
     /// Of the system, none of which are to be expected.
     pub fn turn(&mut self, wait: Duration) -> io::Result<Vec<String>> {
         self.server.turn(wait)?;
-        let mut told = std::mem::take(&mut self.untold);
+        let mut notices = std::mem::take(&mut self.notices);
         if let Some(tcp) = self.tcp.and_then(|id| self.server.datapath::<LinuxTcp>(id)) {
-            told.extend(self.notices.poll(tcp, Instant::now()));
+            notices.extend(self.tcp_notices.poll(tcp, Instant::now()));
         }
         for incident in self.server.incidents() {
             self.incidents.keep(incident, SystemTime::now());
         }
         let on_linux = self.tcp.is_some() && self.config.links.is_none();
         for notice in self.server.service_mut().drain_notices() {
-            told.push(match notice {
+            notices.push(match notice {
                 ServiceNotice::Flow(notice) if on_linux => {
                     format!("{notice}; it goes on under Cubic in the kernel.")
                 }
@@ -321,9 +321,9 @@ impl Host {
             });
         }
         for process in &mut self.processes {
-            process.drain_notices(&mut told);
+            process.drain_notices(&mut notices);
         }
-        Ok(told)
+        Ok(notices)
     }
 
     /// Ends everything and leaves the machine as it was; returns what an operator should know.
@@ -339,9 +339,9 @@ impl Host {
             ..
         } = self;
         let names: Vec<_> = names.into_iter().map(|(_, name)| name).collect();
-        let mut told = Vec::new();
+        let mut notices = Vec::new();
         if let Some(default) = default {
-            told.push(match default.restore() {
+            notices.push(match default.restore() {
                 Ok(Some(restored)) => format!("Stopping: {restored}."),
                 Ok(None) => "Stopping: the default is left as it was set meanwhile.".to_owned(),
                 Err(error) => format!("Stopping: the default is not restored: {error}."),
@@ -350,20 +350,20 @@ impl Host {
         let flows = flows_on_linux(&names, &processes);
         moved.give_back_moved();
         let end = finish_all(processes);
-        told.extend(end.notices);
+        notices.extend(end.notices);
         // A worker that had to be killed gave nothing back.
         for name in &end.killed {
             moved.give_back(name);
         }
         drop(server);
         if tcp.is_some() || !names.is_empty() {
-            told.push(format!(
+            notices.push(format!(
                 "Stopped: {} unregistered, {} given back.",
                 names.join(" and "),
                 count(flows as u64, "flow")
             ));
         }
-        told
+        notices
     }
 }
 

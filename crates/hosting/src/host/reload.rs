@@ -28,10 +28,10 @@ impl Host {
         if !fixed.is_empty() {
             return Err(ReloadError::NeedsRestart(fixed));
         }
-        let mut told = Vec::new();
-        self.reload_default(&config, &mut told)?;
+        let mut notices = Vec::new();
+        self.reload_default(&config, &mut notices)?;
         if config.policy != self.config.policy {
-            told.push(format!(
+            notices.push(format!(
                 "The policy has {} now, and had {}.",
                 count(config.policy.rules.len() as u64, "rule"),
                 self.config.policy.rules.len()
@@ -39,14 +39,14 @@ impl Host {
             self.server.service_mut().set_policy(config.policy.clone());
             let moved = self.follow_policy();
             if moved > 0 {
-                told.push(format!("Handed over: {}.", count(moved, "flow")));
+                notices.push(format!("Handed over: {}.", count(moved, "flow")));
             }
         }
         if config.control != self.config.control {
-            told.push("The groups that may use the control socket have changed.".to_owned());
+            notices.push("The groups that may use the control socket have changed.".to_owned());
         }
         self.config = config;
-        Ok(told)
+        Ok(notices)
     }
 
     /// What is different and takes effect only at a restart.
@@ -84,7 +84,7 @@ impl Host {
     fn reload_default(
         &mut self,
         config: &HostConfig,
-        told: &mut Vec<String>,
+        notices: &mut Vec<String>,
     ) -> Result<(), ReloadError> {
         let default = |config: &HostConfig| config.linux.as_ref().and_then(|l| l.default.clone());
         let (old, new) = (default(&self.config), default(config));
@@ -98,11 +98,11 @@ impl Host {
         if let Some(former) = self.default.take() {
             // Whatever keeps it from being restored, the next default replaces it.
             if let Ok(Some(restored)) = former.restore() {
-                told.push(format!("Default: {restored}."));
+                notices.push(format!("Default: {restored}."));
             }
         }
         let set = self.renew_default(new);
-        told.append(&mut self.untold);
+        notices.append(&mut self.notices);
         set.map_err(|error| {
             // The lock on the default is free: nobody else can have taken it meanwhile but on
             // purpose, and then it is theirs.

@@ -65,7 +65,7 @@ impl Aggregates {
     }
 
     fn add(&mut self, hosted: Hosted) -> u32 {
-        let place = (hosted.algorithm, hosted.key.clone());
+        let owner_and_key = (hosted.algorithm, hosted.key.clone());
         let index = match self.free.pop() {
             Some(index) => {
                 self.slots[index as usize] = Some(hosted);
@@ -78,7 +78,7 @@ impl Aggregates {
                 index
             }
         };
-        self.by_key.insert(place, index);
+        self.by_key.insert(owner_and_key, index);
         index
     }
 
@@ -101,14 +101,14 @@ impl Plane {
         sink: &mut dyn CommandSink,
     ) -> bool {
         let hosted = &mut self.algorithms[algorithm];
-        let place = (algorithm, key);
-        let index = match self.aggregates.by_key.get(&place) {
+        let owner_and_key = (algorithm, key);
+        let index = match self.aggregates.by_key.get(&owner_and_key) {
             Some(index) => *index,
-            None => match contain(|| hosted.algorithm.new_aggregate(&place.1, info)) {
+            None => match contain(|| hosted.algorithm.new_aggregate(&owner_and_key.1, info)) {
                 Ok(None) => return false,
                 Ok(Some(author)) => self.aggregates.add(Hosted {
                     algorithm,
-                    key: place.1,
+                    key: owner_and_key.1,
                     author,
                     members: Members::default(),
                 }),

@@ -247,12 +247,12 @@ impl Fixture {
 
 #[test]
 fn one_flows_event_brings_commands_for_all() {
-    let mut world = Fixture::new();
+    let mut fixture = Fixture::new();
     for slot in 0..3 {
-        world.create(id(slot, 1), 7);
-        world.check();
+        fixture.create(id(slot, 1), 7);
+        fixture.check();
     }
-    let told: Vec<_> = world
+    let told: Vec<_> = fixture
         .last
         .0
         .iter()
@@ -260,53 +260,53 @@ fn one_flows_event_brings_commands_for_all() {
         .collect();
     let third = Some(WINDOW / 3);
     assert_eq!(told, [(2, third), (0, third), (1, third)]);
-    world.tell(Event::Closed { flow: id(1, 1) });
-    let told: Vec<_> = world
+    fixture.tell(Event::Closed { flow: id(1, 1) });
+    let told: Vec<_> = fixture
         .last
         .0
         .iter()
         .map(|(flow, c)| (flow.slot, c.cwnd))
         .collect();
     assert_eq!(told, [(0, Some(WINDOW / 2)), (2, Some(WINDOW / 2))]);
-    world.create(id(5, 1), 8);
-    assert_eq!(world.plane.aggregates().count(), 2);
+    fixture.create(id(5, 1), 8);
+    assert_eq!(fixture.plane.aggregates().count(), 2);
     for slot in [0, 2, 5] {
-        world.tell(Event::Closed { flow: id(slot, 1) });
-        world.check();
+        fixture.tell(Event::Closed { flow: id(slot, 1) });
+        fixture.check();
     }
-    assert_eq!(world.plane.aggregates().count(), 0);
+    assert_eq!(fixture.plane.aggregates().count(), 0);
 }
 
 #[test]
 fn a_flow_without_a_key_runs_alone() {
-    let mut world = Fixture::new();
-    world.create(id(0, 1), NO_KEY);
-    world.create(id(1, 1), AGGREGATE_REFUSED);
+    let mut fixture = Fixture::new();
+    fixture.create(id(0, 1), NO_KEY);
+    fixture.create(id(1, 1), AGGREGATE_REFUSED);
     for slot in [0, 1] {
-        let view = world.plane.flow(id(slot, 1)).unwrap();
+        let view = fixture.plane.flow(id(slot, 1)).unwrap();
         assert_eq!(
             (view.controller, view.aggregate),
             (Controller::Algorithm, None)
         );
-        world.report(id(slot, 1), 0);
-        assert_eq!(world.last.0[0].1.cwnd, Some(2));
+        fixture.report(id(slot, 1), 0);
+        assert_eq!(fixture.last.0[0].1.cwnd, Some(2));
     }
-    assert_eq!(world.plane.drain_notices().count(), 0);
+    assert_eq!(fixture.plane.drain_notices().count(), 0);
 }
 
 #[test]
 fn a_key_function_that_panics_leaves_the_flow_alone_and_says_so_once() {
-    let mut world = Fixture::new();
-    world.create(id(0, 1), 7);
-    world.create(id(1, 1), KEY_PANICS);
-    let view = world.plane.flow(id(1, 1)).unwrap();
+    let mut fixture = Fixture::new();
+    fixture.create(id(0, 1), 7);
+    fixture.create(id(1, 1), KEY_PANICS);
+    let view = fixture.plane.flow(id(1, 1)).unwrap();
     assert_eq!(
         (view.controller, view.aggregate),
         (Controller::Algorithm, None)
     );
-    world.report(id(1, 1), 0);
-    assert_eq!(world.last.0[0].1.cwnd, Some(2));
-    let notices: Vec<_> = world.plane.drain_notices().collect();
+    fixture.report(id(1, 1), 0);
+    assert_eq!(fixture.last.0[0].1.cwnd, Some(2));
+    let notices: Vec<_> = fixture.plane.drain_notices().collect();
     assert_eq!(notices.len(), 1);
     assert_eq!(notices[0].flow, id(1, 1));
     let text = notices[0].to_string();
@@ -319,76 +319,76 @@ fn a_key_function_that_panics_leaves_the_flow_alone_and_says_so_once() {
 #[test]
 fn a_panic_withdraws_the_members_and_nobody_else() {
     for cause in [PANIC, GIVE_UP] {
-        let mut world = Fixture::new();
+        let mut fixture = Fixture::new();
         for (slot, tag) in [(0, 7), (1, 7), (2, 8), (3, NO_KEY)] {
-            world.create(id(slot, 1), tag);
+            fixture.create(id(slot, 1), tag);
         }
-        world.report(id(0, 1), cause);
-        let told: Vec<_> = world
+        fixture.report(id(0, 1), cause);
+        let told: Vec<_> = fixture
             .last
             .0
             .iter()
             .map(|(f, c)| (f.slot, c.withdraw))
             .collect();
         assert_eq!(told, [(0, true), (1, true)]);
-        assert_eq!(world.plane.drain_notices().count(), 2);
-        world.check();
+        assert_eq!(fixture.plane.drain_notices().count(), 2);
+        fixture.check();
         // A new flow of that key begins a new aggregate; those withdrawn stay so.
-        world.create(id(4, 1), 7);
-        world.check();
-        assert_eq!(world.windows()[&Key::Tag(7)], [WINDOW]);
-        world.tell(Event::Resumed {
+        fixture.create(id(4, 1), 7);
+        fixture.check();
+        assert_eq!(fixture.windows()[&Key::Tag(7)], [WINDOW]);
+        fixture.tell(Event::Resumed {
             flow: id(0, 1),
             algorithm: 0,
             info: &info(),
         });
-        assert_eq!(world.last.0, []);
+        assert_eq!(fixture.last.0, []);
     }
 }
 
 #[test]
 fn a_mistake_withdraws_the_member_that_it_was_about() {
     for cause in [MISTAKE, FOREIGN_FIELD] {
-        let mut world = Fixture::new();
+        let mut fixture = Fixture::new();
         for slot in 0..3 {
-            world.create(id(slot, 1), 7);
+            fixture.create(id(slot, 1), 7);
         }
-        world.report(id(1, 1), cause);
-        let told: Vec<_> = world
+        fixture.report(id(1, 1), cause);
+        let told: Vec<_> = fixture
             .last
             .0
             .iter()
             .map(|(f, c)| (f.slot, c.withdraw))
             .collect();
         assert_eq!(told, [(1, true), (0, false), (2, false)]);
-        assert_eq!(world.plane.drain_notices().count(), 1);
-        world.check();
+        assert_eq!(fixture.plane.drain_notices().count(), 1);
+        fixture.check();
     }
-    let mut world = Fixture::new();
+    let mut fixture = Fixture::new();
     for slot in 0..3 {
-        world.create(id(slot, 1), 7);
+        fixture.create(id(slot, 1), 7);
     }
-    world.report(id(1, 1), MISTAKE_OF_ALL);
-    assert_eq!(world.withdrawn.len(), 3);
-    world.check();
+    fixture.report(id(1, 1), MISTAKE_OF_ALL);
+    assert_eq!(fixture.withdrawn.len(), 3);
+    fixture.check();
 }
 
 #[test]
 fn a_program_that_a_member_is_switched_to_is_the_one_that_is_heard() {
-    let mut world = Fixture::new();
+    let mut fixture = Fixture::new();
     for slot in 0..2 {
-        world.create(id(slot, 1), 7);
+        fixture.create(id(slot, 1), 7);
     }
-    world.report(id(0, 1), SWITCH);
+    fixture.report(id(0, 1), SWITCH);
     assert!(
-        world
+        fixture
             .last
             .0
             .iter()
             .all(|(_, c)| c.switch == Some(ProgramId::new(0, 1)))
     );
     for slot in 0..2 {
-        assert_eq!(world.plane.flow(id(slot, 1)).unwrap().program, 1);
+        assert_eq!(fixture.plane.flow(id(slot, 1)).unwrap().program, 1);
     }
     let late = RawReport {
         program: ProgramId::new(0, 0),
@@ -397,12 +397,12 @@ fn a_program_that_a_member_is_switched_to_is_the_one_that_is_heard() {
         rate: 0,
         fields: &[PANIC],
     };
-    world.tell(Event::Reported {
+    fixture.tell(Event::Reported {
         flow: id(1, 1),
         report: late,
     });
-    assert_eq!(world.plane.algorithms()[0].statistics().superseded, 1);
-    world.check();
+    assert_eq!(fixture.plane.algorithms()[0].statistics().superseded, 1);
+    fixture.check();
 }
 
 #[test]
@@ -461,26 +461,26 @@ proptest! {
     /// flows that are there and not withdrawn, and no aggregate outlives its members.
     #[test]
     fn members_stay_consistent(steps in steps()) {
-        let mut world = Fixture::new();
+        let mut fixture = Fixture::new();
         for step in steps {
             match step {
-                Step::Create(flow, tag) => world.create(flow, tag),
-                Step::Report(flow, value) => world.report(flow, value),
+                Step::Create(flow, tag) => fixture.create(flow, tag),
+                Step::Report(flow, value) => fixture.report(flow, value),
                 Step::Resume(flow, tag) => {
                     let info = FlowInfo { tag, ..info() };
-                    world.tell(Event::Resumed { flow, algorithm: 0, info: &info });
+                    fixture.tell(Event::Resumed { flow, algorithm: 0, info: &info });
                 }
                 Step::Fault(flow) => {
                     // The datapath says so of itself: no command does.
-                    if world.plane.flow(flow).is_some() {
-                        world.cwnd.remove(&flow);
-                        world.withdrawn.insert(flow);
+                    if fixture.plane.flow(flow).is_some() {
+                        fixture.cwnd.remove(&flow);
+                        fixture.withdrawn.insert(flow);
                     }
-                    world.tell(Event::Faulted { flow, reason: "a test" });
+                    fixture.tell(Event::Faulted { flow, reason: "a test" });
                 }
-                Step::Close(flow) => world.tell(Event::Closed { flow }),
+                Step::Close(flow) => fixture.tell(Event::Closed { flow }),
             }
-            world.check();
+            fixture.check();
         }
     }
 

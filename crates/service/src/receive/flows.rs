@@ -81,20 +81,20 @@ impl Shared {
             peer: peer.id,
             slot: flow.slot,
         };
-        let Some(place) = self.slots.take(self.config.max_flows, location) else {
+        let Some(plane_flow) = self.slots.take(self.config.max_flows, location) else {
             return Err(full);
         };
         if let Some(slot_record) = peer.slots.get_mut(index) {
             let algorithm = u32::try_from(algorithm).unwrap_or(u32::MAX);
             slot_record.peer_flow = Some(PeerFlow {
                 generation: flow.generation,
-                flow: place,
+                flow: plane_flow,
                 local: info.local,
                 remote: info.remote,
                 tag: info.tag,
                 mss: info.mss,
                 algorithm,
-                program: self.catalogue.place(algorithm, 0),
+                program: self.catalogue.position(algorithm, 0),
                 cwnd: info.cwnd,
                 rate: info.rate,
                 srtt_us: info.srtt_us,
@@ -108,12 +108,12 @@ impl Shared {
             info.now_us = arrival.now_us;
         }
         let event = Event::Created {
-            flow: place,
+            flow: plane_flow,
             algorithm,
             info: &info,
         };
         self.deliver(peer, arrival.dialect, flow.slot, event);
-        self.follow_policy(peer, place, algorithm, &info);
+        self.follow_policy(peer, plane_flow, algorithm, &info);
         Ok(())
     }
 
@@ -216,12 +216,17 @@ impl Shared {
         flow: FlowId,
         mss: u32,
     ) -> Result<(), Refused> {
-        let PeerFlow { flow: place, .. } = known(peer, flow)?;
+        let PeerFlow {
+            flow: plane_flow, ..
+        } = known(peer, flow)?;
         let record = peer.slots.get_mut(flow.slot as usize);
         if let Some(peer_flow) = record.and_then(|record| record.peer_flow.as_mut()) {
             peer_flow.mss = mss;
         }
-        let event = Event::MssChanged { flow: place, mss };
+        let event = Event::MssChanged {
+            flow: plane_flow,
+            mss,
+        };
         self.deliver(peer, arrival.dialect, flow.slot, event);
         Ok(())
     }

@@ -16,13 +16,13 @@ impl Shared {
         };
         match refusal.flow {
             None => {
-                let Some((place, _)) = self.catalogue.numbered(refusal.program) else {
+                let Some((position, _)) = self.catalogue.numbered(refusal.program) else {
                     return;
                 };
-                if let Some(state @ Installed::Yes) = peer.programs.get_mut(place as usize) {
+                if let Some(state @ Installed::Yes) = peer.programs.get_mut(position as usize) {
                     *state = Installed::Refused;
                     let why = format!("it says {:?}", refusal.reason);
-                    self.program_refused(peer.name(), place, why);
+                    self.program_refused(peer.name(), position, why);
                 }
             }
             // It ended meanwhile, and its end is on the link.
@@ -52,8 +52,8 @@ impl Shared {
         command_error: CommandError,
     ) -> Outcome {
         let CommandError { program, why } = command_error;
-        if let Some(place) = program {
-            self.program_refused(peer.name(), place, why.clone());
+        if let Some(position) = program {
+            self.program_refused(peer.name(), position, why.clone());
         }
         let peer_flow = peer
             .slots
@@ -78,8 +78,8 @@ impl Shared {
         self.outcome(peer, dialect, slot, event)
     }
 
-    fn program_refused(&mut self, peer: &str, place: u32, why: String) {
-        let Some(entry) = self.catalogue.entry(place) else {
+    fn program_refused(&mut self, peer: &str, position: u32, why: String) {
+        let Some(entry) = self.catalogue.entry(position) else {
             return;
         };
         let algorithm = self.plane.algorithms().get(entry.algorithm as usize);

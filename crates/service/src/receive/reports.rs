@@ -36,7 +36,7 @@ impl Shared {
             return self.found(peer, arrival, flow);
         };
         let dialect = arrival.dialect;
-        let Some((place, entry)) = reporting(&self.catalogue, peer, flow, program)? else {
+        let Some((position, entry)) = reporting(&self.catalogue, peer, flow, program)? else {
             return Ok(());
         };
         let appended = entry.appended(dialect);
@@ -71,7 +71,7 @@ impl Shared {
         self.log.push(peer_flow.flow, &report);
         let watched =
             peer.conformance
-                .on_report(place, peer_flow.flow, report.time_us, report.fields);
+                .on_report(position, peer_flow.flow, report.time_us, report.fields);
         self.statistics.reports += 1;
         peer.reports += 1;
         let mut commands = CommandQueue::new(
@@ -91,7 +91,12 @@ impl Shared {
         self.conclude(peer, dialect, outcome);
         if let (Some(watch), Some(introduction)) = (watched, &peer.introduction) {
             let (name, capabilities) = (&introduction.name, &introduction.capabilities);
-            self.judge(&mut peer.conformance, (name, capabilities), place, &watch);
+            self.judge(
+                &mut peer.conformance,
+                (name, capabilities),
+                position,
+                &watch,
+            );
         }
         Ok(())
     }
@@ -102,10 +107,10 @@ impl Shared {
         &mut self,
         conformance: &mut Conformance,
         (datapath, capabilities): (&str, &Capabilities),
-        place: u32,
+        position: u32,
         watch: &Watch,
     ) {
-        let Some(entry) = self.catalogue.entry(place) else {
+        let Some(entry) = self.catalogue.entry(position) else {
             return;
         };
         let unmoved = conformance.judge(watch, entry.witnesses(), capabilities);
@@ -133,7 +138,7 @@ fn reporting<'c>(
 ) -> Result<Option<(u32, &'c Entry)>, Refused> {
     let unknown = Refused::program(RefusalReason::UnknownProgram, flow, program);
     let numbered = catalogue.numbered(program);
-    let Some((place, entry)) = numbered.filter(|(_, e)| e.algorithm != u32::MAX) else {
+    let Some((position, entry)) = numbered.filter(|(_, e)| e.algorithm != u32::MAX) else {
         // A libccp that was told of the plane's programs still runs a former plane's.
         let implied = peer
             .introduction
@@ -141,8 +146,8 @@ fn reporting<'c>(
             .is_some_and(|introduction| introduction.implied);
         return if implied { Ok(None) } else { Err(unknown) };
     };
-    match peer.programs.get(place as usize) {
-        Some(Installed::Yes) => Ok(Some((place, entry))),
+    match peer.programs.get(position as usize) {
+        Some(Installed::Yes) => Ok(Some((position, entry))),
         _ => Err(unknown),
     }
 }

@@ -99,8 +99,8 @@ impl PeerLinks {
         if self.all.len() <= peer.index() {
             self.all.resize_with(peer.index() + 1, || None);
         }
-        if let Some(place) = self.all.get_mut(peer.index()) {
-            *place = Some(Entry {
+        if let Some(entry) = self.all.get_mut(peer.index()) {
+            *entry = Some(Entry {
                 peer,
                 link,
                 active: false,
@@ -111,8 +111,8 @@ impl PeerLinks {
     }
 
     pub(super) fn remove(&mut self, peer: PeerId) -> Option<PeerLink> {
-        let place = self.all.get(peer.index())?.as_ref();
-        if place.is_some_and(|place| place.peer == peer) {
+        let entry = self.all.get(peer.index())?.as_ref();
+        if entry.is_some_and(|entry| entry.peer == peer) {
             self.take(peer.index())
         } else {
             None
@@ -137,17 +137,17 @@ impl PeerLinks {
     }
 
     pub(super) fn at_mut(&mut self, index: usize) -> Option<(PeerId, &mut PeerLink)> {
-        let place = self.all.get_mut(index)?.as_mut()?;
-        Some((place.peer, &mut place.link))
+        let entry = self.all.get_mut(index)?.as_mut()?;
+        Some((entry.peer, &mut entry.link))
     }
 
     /// The peer's link has just been heard, or is new: packets may lie in its memory without its
     /// wake-up having been signalled.
     pub(super) fn mark_active(&mut self, index: usize) {
-        if let Some(Some(place)) = self.all.get_mut(index)
-            && !place.active
+        if let Some(Some(entry)) = self.all.get_mut(index)
+            && !entry.active
         {
-            place.active = true;
+            entry.active = true;
             self.active.push(index);
         }
     }
@@ -160,8 +160,8 @@ impl PeerLinks {
     /// The active links in whose memory packets lie.
     pub(super) fn pending(&self) -> impl Iterator<Item = usize> {
         let is_pending = |index: &&usize| {
-            let place = self.all.get(**index).and_then(Option::as_ref);
-            matches!(place, Some(Entry { link: PeerLink::Link(link), .. }) if link.is_pending())
+            let entry = self.all.get(**index).and_then(Option::as_ref);
+            matches!(entry, Some(Entry { link: PeerLink::Link(link), .. }) if link.is_pending())
         };
         self.active.iter().filter(is_pending).copied()
     }
@@ -172,14 +172,14 @@ impl PeerLinks {
     pub(super) fn prepare_to_wait(&mut self) -> bool {
         let Self { all, active, .. } = self;
         active.retain(|index| {
-            let Some(Some(place)) = all.get_mut(*index) else {
+            let Some(Some(entry)) = all.get_mut(*index) else {
                 return false;
             };
-            place.active = match &mut place.link {
+            entry.active = match &mut entry.link {
                 PeerLink::Link(link) => !link.prepare_to_wait(),
                 PeerLink::Datagram(_) => false,
             };
-            place.active
+            entry.active
         });
         active.is_empty()
     }

@@ -368,7 +368,7 @@ fn who_greets_in_both_dialects_is_spoken_to_in_ours() {
     assert_eq!(service.statistics().flows, 0);
     start(&mut service, peer, id(0, 0), "");
 
-    // Found by a report of a flow that a former plane governed, it is taken for libccp.
+    // Found by a report of a flow that a former plane controlled, it is taken for libccp.
     let found = service.connect(0).unwrap();
     service.on_packet(found, &in_libccps(&reported(id(0, 0), 9, &[1])), 1);
     assert_eq!(service.statistics().flows, 2);

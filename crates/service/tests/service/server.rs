@@ -126,7 +126,7 @@ fn controlled(senders: &[&mut Sender]) -> bool {
 }
 
 #[test]
-fn datapaths_at_seqpacket_and_datagram_sockets_are_governed_together() {
+fn datapaths_at_seqpacket_and_datagram_sockets_are_controlled_together() {
     let directory = tempfile::tempdir().unwrap();
     let start = Instant::now();
     let mut server = server(directory.path(), 1);

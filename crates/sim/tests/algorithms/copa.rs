@@ -147,12 +147,12 @@ fn a_smaller_delta_keeps_a_longer_queue() {
 fn visited(
     (mbit, rtt_ms, buffer): (u64, u64, f64),
     host: Controller,
-    guest: Native,
+    competitor: Native,
     from_ms: u64,
 ) -> Outcome {
     let mut network = Dumbbell::new(mbit, rtt_ms, 100.0)
         .flow(host, fairwater_sim::Traffic::Bulk)
-        .native(guest);
+        .native(competitor);
     if let Limit::Bytes(bdp) = network.limit {
         network.limit = Limit::Bytes((bdp as f64 * buffer) as u64);
     }
@@ -167,14 +167,14 @@ fn visited(
 #[test]
 fn it_competes_with_flows_that_fill_the_buffer_as_long_as_they_are_there() {
     let links = [(12, 25, 1.0), (12, 50, 2.0), (24, 40, 1.0), (40, 30, 1.5)];
-    for (link, guest) in links
+    for (link, competitor) in links
         .into_iter()
         .flat_map(|link| [(link, Native::Cubic), (link, Native::Reno)])
     {
         each_seed(0..=2, |seed| {
             let (mbit, rtt_ms, buffer) = link;
             let from_ms = 5_000 + 100 * seed;
-            let of = |controller| visited(link, controller, guest, from_ms);
+            let of = |controller| visited(link, controller, competitor, from_ms);
             let outcome = of(Controller::Plane("copa".to_owned()));
             let reno = of(Controller::Native(Native::Reno));
             let had = |o: &Outcome, from, to| {
@@ -185,8 +185,9 @@ fn it_competes_with_flows_that_fill_the_buffer_as_long_as_they_are_there() {
                 let waits = series::queueing(&outcome.edges[BOTTLENECK]);
                 series::mean(&series::between(&waits, from, to))
             };
-            let what =
-                format!("{mbit} Mbit/s, {rtt_ms} ms, {buffer} BDP, {guest:?} from {from_ms} ms");
+            let what = format!(
+                "{mbit} Mbit/s, {rtt_ms} ms, {buffer} BDP, {competitor:?} from {from_ms} ms"
+            );
             let share = had(&outcome, 15.0, 60.0) / mbit as f64;
             let fair = had(&reno, 15.0, 60.0) / mbit as f64;
             println!(
@@ -197,7 +198,7 @@ fn it_competes_with_flows_that_fill_the_buffer_as_long_as_they_are_there() {
             let packets_ms = |packets: f64| packets * 12.0 / mbit as f64;
             let (before, after) = (waited(2.0, 5.0), waited(80.0, 100.0));
             assert!(before < packets_ms(6.0), "{what}: {before} ms");
-            // The least RTT of the last ten seconds may have some of the guest's packets in it.
+            // The least RTT of the last ten seconds may have some of the competitor's packets in it.
             assert!(after < packets_ms(20.0), "{what}: {after} ms");
             assert!(had(&outcome, 80.0, 100.0) > 0.9 * mbit as f64, "{what}");
         });

@@ -59,7 +59,7 @@ fn incast(controller: &Controller, segments: u64, period: Duration, seed: u64) -
 }
 
 #[test]
-fn an_incast_of_ccps_figure_14_is_done_whoever_governs() {
+fn an_incast_of_ccps_figure_14_is_done_under_each_controller() {
     let native = Controller::Native(Native::Reno);
     let plane = Controller::Plane("reno".to_owned());
     for segments in [10, 100, 1_000] {

@@ -30,10 +30,10 @@ Examples:
 States: starting (no program chosen yet), running (under its algorithm), fallback (under Cubic in
 the kernel because the plane is gone or silent), faulted (under Cubic until the flow closes, because
 its program or algorithm failed). A kernel that does not offer its Cubic to eBPF has Reno instead:
-`fairwater doctor` tells. Flows of datapaths in other processes appear if `fairwater up` serves these
-datapaths. Delivery is the rate acknowledged within the interval. Flows of an aggregate share one
-controller: the table shows the aggregate's key and number of flows. A narrow terminal shows fewer
-columns.";
+`fairwater doctor` tells. Flows of datapaths in other processes appear if `fairwater up` serves
+these datapaths. Delivery is the rate acknowledged within the interval. Flows of an aggregate share
+one controller: the table shows the aggregate's key and number of flows. A narrow terminal shows
+fewer columns.";
 
 /// Watch the flows of every attached algorithm, and those of datapaths in other processes
 #[derive(Debug, clap::Args)]

@@ -1,4 +1,4 @@
-//! A datapath's end: its own socket, from which it writes to the agent's path.
+//! A datapath's end: its own socket, from which it writes to the plane's path.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,27 +14,27 @@ use crate::link::{Link, LinkError, MAX_PACKET, seqpacket};
 /// A datapath's socket at a path of its own. Who may write to that path may send to it: this user,
 /// and root, unless its mode is changed.
 ///
-/// Each packet goes to whoever is at the agent's path by then; it is [`LinkError::Gone`] when
+/// Each packet goes to whoever is at the plane's path by then; it is [`LinkError::Gone`] when
 /// nobody is. The socket is not connected: [`super::Peer`] says why.
 #[derive(Debug)]
 pub struct Datapath {
     socket: OwnedFd,
-    agent: SocketAddrUnix,
+    plane: SocketAddrUnix,
     _bound: Bound,
 }
 
 impl Datapath {
-    /// Binds at a path of its own, whose directory is made if need be, to speak to the agent at
+    /// Binds at a path of its own, whose directory is made if need be, to speak to the plane at
     /// its path, whether it is there yet or not.
     ///
     /// # Errors
     /// As for [`super::PlaneSocket::bind`].
-    pub fn bind(own: impl AsRef<Path>, agent: impl AsRef<Path>) -> io::Result<Self> {
-        let agent = SocketAddrUnix::new(agent.as_ref())?;
+    pub fn bind(own: impl AsRef<Path>, plane: impl AsRef<Path>) -> io::Result<Self> {
+        let plane = SocketAddrUnix::new(plane.as_ref())?;
         let (socket, bound) = path::bind(own.as_ref(), SocketType::DGRAM)?;
         Ok(Self {
             socket,
-            agent,
+            plane,
             _bound: bound,
         })
     }
@@ -52,7 +52,7 @@ impl Link for Datapath {
             return Err(LinkError::TooLong);
         }
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        retry_on_intr(|| rustix::net::sendto(&self.socket, packet, flags, &self.agent))?;
+        retry_on_intr(|| rustix::net::sendto(&self.socket, packet, flags, &self.plane))?;
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! The agent's end: one socket for all datapaths.
+//! The plane's end: one socket for all datapaths.
 
 use std::ffi::OsStr;
 use std::fmt;
