@@ -228,6 +228,14 @@ fn a_fast_retransmission_long_after_the_last_progress_is_no_timeout() {
     script.send(11, 10, 2);
     script.ack(300, 1, &[(2, 8)]);
     assert_eq!(script.send(301, 1, 1), Sent::Again);
+    // Duplicates without SACK bring no RTT sample, which would make the timeout longer.
+    let mut script = Script::new(false);
+    script.send(0, 0, 10);
+    script.ack(10, 1, &[]);
+    for at in 300..303 {
+        script.ack(at, 1, &[]);
+    }
+    assert_eq!(script.send(303, 1, 1), Sent::Again);
 }
 
 #[test]
