@@ -28,7 +28,7 @@ use crate::ebpf::GenerateError;
 use crate::portable::{self, Append, Inexpressible};
 
 pub use bare::{generate, longest_path};
-pub use budget::{DEFAULT_BUDGET, Part, TooDear, within};
+pub use budget::{DEFAULT_BUDGET, OverBudget, Part, within};
 
 /// The most instructions of one invocation.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,7 +13,7 @@ pub const DEFAULT_BUDGET: usize = 4096;
     "takes up to {cost} eBPF instructions for an ACK, and the budget is {budget}; {clause}{statement}",
     statement = .statement.as_ref().map(|part| format!(", and of it {part}")).unwrap_or_default()
 )]
-pub struct TooDear {
+pub struct OverBudget {
     /// The most eBPF instructions of one invocation.
     pub cost: usize,
     /// The budget.
@@ -46,14 +46,14 @@ impl fmt::Display for Part {
 ///
 /// # Errors
 /// What costs most.
-pub fn within(program: &Program, budget: usize) -> Result<(), Box<TooDear>> {
+pub fn within(program: &Program, budget: usize) -> Result<(), Box<OverBudget>> {
     match super::ebpf(program) {
-        Ok(cost) if cost > budget => Err(Box::new(too_dear(program, cost, budget))),
+        Ok(cost) if cost > budget => Err(Box::new(over_budget(program, cost, budget))),
         _ => Ok(()),
     }
 }
 
-fn too_dear(program: &Program, cost: usize, budget: usize) -> TooDear {
+fn over_budget(program: &Program, cost: usize, budget: usize) -> OverBudget {
     let alone = |event: Event| {
         let alone = Program {
             events: vec![event],
@@ -79,7 +79,7 @@ fn too_dear(program: &Program, cost: usize, budget: usize) -> TooDear {
         (cost, statement)
     });
     let statement = costs.max_by_key(|(cost, _)| *cost);
-    TooDear {
+    OverBudget {
         cost,
         budget,
         clause: Part {

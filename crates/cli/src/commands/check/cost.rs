@@ -1,6 +1,6 @@
 //! What a program costs, as text; and one that costs too much, as a diagnostic at its place.
 
-use fairwater_exec::cost::{Cost, TooDear};
+use fairwater_exec::cost::{Cost, OverBudget};
 use fairwater_lang::{Diagnostic, Diagnostics, Label, Severity, Span};
 
 /// The lines that `fairwater check` prints.
@@ -33,9 +33,9 @@ pub(super) fn diagnostics(
     file: &str,
     source: &str,
     event_spans: &[Span],
-    error: &TooDear,
+    error: &OverBudget,
 ) -> Diagnostics {
-    let TooDear {
+    let OverBudget {
         cost,
         budget,
         clause,
