@@ -33,6 +33,7 @@ pub(super) struct Datapath {
     rate: Field,
     min_rtt_us: Field,
     idled: Field,
+    extra_acked: Field,
     low_reached: Field,
     mss: Var,
     pub(super) round_start: Var,
@@ -40,6 +41,7 @@ pub(super) struct Datapath {
     last_cwnd: Var,
     bw: Var,
     rtt_us: Var,
+    pub(super) extra_acked_is: Var,
     pub(super) pacing_gain: Var,
     pub(super) cwnd_gain: Var,
     pub(super) steady: Var,
@@ -62,6 +64,8 @@ pub(super) struct PathSample {
     pub(super) rtt_us: Option<u64>,
     /// The flow goes on after a pause.
     pub(super) idled: bool,
+    /// The most that was acknowledged beyond the model's bandwidth, bytes.
+    pub(super) extra_acked: u64,
     /// In flight fell to what was asked for.
     pub(super) low_reached: bool,
 }
@@ -86,6 +90,7 @@ impl Datapath {
             rate: p.field("rate")?,
             min_rtt_us: p.field("min_rtt_us")?,
             idled: p.field("idled")?,
+            extra_acked: p.field("extra_acked")?,
             low_reached: p.field("low_reached")?,
             mss: p.variable("mss")?,
             round_start: p.variable("round_start")?,
@@ -93,6 +98,7 @@ impl Datapath {
             last_cwnd: p.variable("last_cwnd")?,
             bw: p.variable("bw")?,
             rtt_us: p.variable("rtt_us")?,
+            extra_acked_is: p.variable("extra_acked")?,
             pacing_gain: p.variable("pacing_gain")?,
             cwnd_gain: p.variable("cwnd_gain")?,
             steady: p.variable("steady")?,
@@ -140,6 +146,7 @@ impl Datapath {
             rate: report.is_set(self.sampled).then(|| report[self.rate]),
             rtt_us: (rtt_us < u64::MAX).then_some(rtt_us),
             idled: report.is_set(self.idled),
+            extra_acked: report[self.extra_acked],
             low_reached: report.is_set(self.low_reached),
         }
     }

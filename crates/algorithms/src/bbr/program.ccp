@@ -25,9 +25,9 @@
     (volatile min_rtt_us +infinity)
     (volatile idled false)           # the flow goes on after a pause
     (volatile low_reached false)     # in flight fell to low
+    (volatile extra_acked 0)         # the most that was acknowledged beyond the model's bandwidth
     (when three
       (volatile latest 0)            # the greatest delivery rate, whatever limited it
-      (volatile extra_acked 0)       # more than the model's bandwidth explains
       (volatile delivered 0)         # the most in a round trip that ended
       (volatile lost 0)              # lost, or marked with ECN CE
       (volatile losses 0)            # ACKs that told of losses
@@ -48,10 +48,10 @@
   (hold 0)                           # cwnd of ProbeRTT; 0 is none
   (round_start 0)
   (rtt_known false)                  # when Rate was first set
+  (extra_acked 0)                    # ACKs come in bursts of so much
   (when three
     (bw_limit +infinity)             # bw_shortterm
     (ceiling +infinity)              # of cwnd
-    (extra_acked 0)
     (spare 0)                        # on top of the target
     (high 0)                         # reports when as much is in flight; 0 is never
     (probing false))                 # reports when more than 2 % and two packets are lost
@@ -79,14 +79,15 @@
   (target +infinity)
   (paced 0)
   (reported_at 0)
+  (extra_since 0)
+  (extra_delivered 0)
+  (expected 0)
   (when (! three)
+    (acked_at 0)                     # when the last ACK came
     (turn false)
     (episode false)                  # of losses
     (lost_at 0))
   (when three
-    (extra_since 0)
-    (extra_delivered 0)
-    (expected 0)
     (flight_now 0)                   # the most in flight in this round trip
     (round_delivered 0)))
 
@@ -150,14 +151,21 @@
     (reset))
   (:= pacing_gain (if (== phase 0) 1250 (if (== phase 1) 750 1000))))
 
-# draft-ietf-ccwg-bbr, "BBR.extra_acked".
-(when (&& three (> delivered 0))
+# draft-ietf-ccwg-bbr, "BBR.extra_acked"; Linux's bbr_update_ack_aggregation().
+(when (> delivered 0)
   (:= expected (/ (* (if three (min bw bw_limit) bw) (- Ack.now extra_since)) 1000000))
   (when (<= extra_delivered expected)
     (:= extra_delivered 0)
     (:= extra_since Ack.now)
     (:= expected 0))
-  (:= extra_delivered (+ extra_delivered delivered))
+  (when three (:= extra_delivered (+ extra_delivered delivered)))
+  # A cumulative ACK over what was SACKed before is bounded by what can have been in flight.
+  (when (! three)
+    (:= extra_delivered
+        (+ extra_delivered
+           (min delivered
+                (- (+ last_flight (+ (+ quantum (* 2 mss)) (/ (* Rate (- Ack.now acked_at)) 1000000)))
+                   (+ Flow.bytes_in_flight lost_now))))))
   (:= Report.extra_acked (max Report.extra_acked (min Cwnd (- extra_delivered expected)))))
 
 (when true
@@ -165,7 +173,9 @@
   (:= quantum (max (* 2 mss) (min 65536 (/ Rate 1000)))))
 
 (when (&& (! three) (&& (> bw 0) (< rtt_us +infinity)))
-  (:= target (max (* 4 mss) (+ (/ (* bdp cwnd_gain) 1000) (* 3 quantum)))))
+  (:= target (max (* 4 mss) (+ (/ (* bdp cwnd_gain) 1000) (* 3 quantum))))
+  # While ACKs stay away, what they will acknowledge goes on being sent: Linux allows for 100 ms.
+  (when steady (:= target (+ target (min extra_acked (/ bw 10))))))
 
 (when (&& three (&& (> bw 0) (< rtt_us +infinity)))
   (:= target (+ spare (max (* 4 mss) (max (* 3 quantum)
@@ -252,6 +262,7 @@
   (:= round_delivered 0)
   (:= round_lost 0))
 
+(when (! three) (:= acked_at Ack.now))
 (when true
   (:= last_cwnd Cwnd)
   (:= last_flight Flow.bytes_in_flight))

@@ -81,6 +81,9 @@ const HIGH_GAIN: u64 = 2_890;
 /// The inverse of it, which drains in one round trip what Startup has queued.
 const DRAIN_GAIN: u64 = 346;
 
+/// Window of the aggregation of ACKs, round trips: Linux keeps the maxima of two halves.
+const EXTRA_ACKED_ROUNDS: u64 = 10;
+
 /// BBR v1. The program folds samples, paces, goes round the cycle of gains, conserves packets after
 /// losses; the plane filters over round trips and seconds and decides on states.
 #[derive(Debug)]
@@ -129,6 +132,7 @@ impl Algorithm for Bbr {
             mss: u64::from(info.mss.max(1)),
             bw: WindowedMax::default(),
             rounds: 0,
+            extra_acked: WindowedMax::default(),
             min_rtt: MinRtt::new(window_us, window_us),
             plateau: Plateau::default(),
             full: false,
@@ -165,6 +169,7 @@ struct BbrFlow {
     /// Round trips that told of the path. Those of a pause, of ProbeRTT and of the recovery from a
     /// timeout do not, and age nothing.
     rounds: u64,
+    extra_acked: WindowedMax,
     min_rtt: MinRtt,
     plateau: Plateau,
     full: bool,
@@ -187,6 +192,11 @@ impl Flow for BbrFlow {
             if reading.rounds > 0 && !self.full {
                 self.full = self.plateau.round(bw);
             }
+            let window = EXTRA_ACKED_ROUNDS;
+            let extra = self
+                .extra_acked
+                .update(self.rounds, reading.extra_acked, window);
+            control.update(self.datapath.extra_acked_is, extra);
         }
         let due = self.min_rtt.update(reading.time_us, reading.rtt_us);
         self.datapath

@@ -6,7 +6,6 @@ use fairwater_plane::{AlgorithmError, Control, Field, ProgramHandle, Report, Var
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Extension {
     latest: Field,
-    extra_acked: Field,
     delivered: Field,
     lost: Field,
     losses: Field,
@@ -17,7 +16,6 @@ pub(super) struct Extension {
     flight_before: Field,
     pub(super) bw_limit: Var,
     pub(super) ceiling: Var,
-    pub(super) extra_acked_is: Var,
     pub(super) spare: Var,
     pub(super) high: Var,
     pub(super) probing: Var,
@@ -28,8 +26,6 @@ pub(super) struct Extension {
 pub(super) struct Feedback {
     /// The greatest delivery rate since the last report, whatever limited it.
     pub(super) latest_bw: u64,
-    /// The most that was acknowledged beyond what the bandwidth explains.
-    pub(super) extra_acked: u64,
     /// Delivered in a round trip that ended.
     pub(super) delivered: u64,
     /// Lost or marked since the last report.
@@ -54,7 +50,6 @@ impl Extension {
     pub(super) fn of(p: &ProgramHandle) -> Result<Self, AlgorithmError> {
         Ok(Self {
             latest: p.field("latest")?,
-            extra_acked: p.field("extra_acked")?,
             delivered: p.field("delivered")?,
             lost: p.field("lost")?,
             losses: p.field("losses")?,
@@ -65,7 +60,6 @@ impl Extension {
             flight_before: p.field("flight_before")?,
             bw_limit: p.variable("bw_limit")?,
             ceiling: p.variable("ceiling")?,
-            extra_acked_is: p.variable("extra_acked")?,
             spare: p.variable("spare")?,
             high: p.variable("high")?,
             probing: p.variable("probing")?,
@@ -75,7 +69,6 @@ impl Extension {
     pub(super) fn read(&self, report: &Report) -> Feedback {
         Feedback {
             latest_bw: report[self.latest],
-            extra_acked: report[self.extra_acked],
             delivered: report[self.delivered],
             lost: report[self.lost],
             losses: report[self.losses],

@@ -166,7 +166,7 @@ impl Bbr3Flow {
         }
         let window = if self.full { EXTRA_ACKED_ROUNDS } else { 1 };
         self.extra_acked
-            .update(self.rounds, feedback.extra_acked, window);
+            .update(self.rounds, reading.extra_acked, window);
         if feedback.lost > 0 && self.round.lost == 0 {
             // SaveStateUponLoss.
             self.undo = Undo {
@@ -438,7 +438,7 @@ impl Bbr3Flow {
         control.update(self.extension.ceiling, ceiling);
         control.update(self.extension.spare, spare);
         let extra_acked = self.extra_acked.get().unwrap_or(0);
-        control.update(self.extension.extra_acked_is, extra_acked);
+        control.update(self.datapath.extra_acked_is, extra_acked);
         control.update(self.datapath.pacing_gain, self.pacing_gain());
         control.update(self.datapath.cwnd_gain, cwnd_gain);
         control.update(self.datapath.hold, hold);
