@@ -9,18 +9,17 @@ pub mod paths;
 mod plane;
 mod progress;
 mod sizes;
-mod tcp;
 
 use std::time::Duration;
 
 pub use backend::Backend;
+pub use fairwater_tcp::{Ecn, MAX_RECEIVE_WINDOW, TcpConfig};
 pub use flow::{Controller, FlowConfig, Native, Traffic};
 pub use measure::{Measure, SAMPLE_BUDGET, SIZE_CLASSES};
 pub use network::{Balancing, Edge, EdgeId, NodeId, Path};
 pub use plane::PlaneConfig;
 pub use progress::{FlowProgress, Progress, TICK};
 pub use sizes::{SizeCdf, SizeError};
-pub use tcp::{Ecn, MAX_RECEIVE_WINDOW, TcpConfig};
 
 /// A network, its traffic, and what to measure. Everything random follows from `seed`.
 #[derive(Debug, Clone)]

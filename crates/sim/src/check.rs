@@ -227,7 +227,7 @@ pub const MAX_NODES: u32 = 1 << 20;
 pub const MAX_SAMPLES: u128 = 100_000_000;
 
 /// The most payload of an IPv4 packet beside headers.
-const MAX_MSS: u32 = 65_535 - crate::tcp::HEADERS;
+const MAX_MSS: u32 = 65_535 - fairwater_tcp::HEADERS;
 
 /// Checks everything but the names of algorithms, which only a plane knows.
 ///

@@ -9,7 +9,7 @@ use slab::Slab;
 use crate::events::Alarm;
 use crate::native;
 use crate::plane_link::Host;
-use crate::tcp::{Controls, Receiver, Sender};
+use fairwater_tcp::{Controls, Receiver, Sender};
 
 /// A connection that is open.
 #[derive(Debug)]

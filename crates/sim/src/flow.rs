@@ -11,12 +11,12 @@ use crate::measure::Distribution;
 use crate::packet::spread;
 use crate::plane_link::Host;
 use crate::routes::{FlowPaths, Hop, Load, Routes, ideal, ideal_of_all};
-use crate::tcp::{HEADERS, State};
 use crate::traffic::Source;
 use crate::{
     Balancing, Ecn, Experiment, Fallback, FlowConfig, FlowOutcome, FlowSnapshot, Path, Request,
     Sample, TcpConfig,
 };
+use fairwater_tcp::{HEADERS, State};
 
 /// One flow.
 #[derive(Debug)]

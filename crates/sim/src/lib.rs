@@ -20,7 +20,6 @@ mod random;
 mod routes;
 mod simulation;
 mod sizes;
-pub mod tcp;
 mod traffic;
 
 pub use check::{

@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 
 use fairwater_net::{DropReason, Ecn, PacketTimes, Time};
 
-use crate::tcp::Segment;
 use crate::{EdgeId, NodeId};
+use fairwater_tcp::Segment;
 
 /// Observes a simulation and may stop it; `()` does neither.
 pub trait Observer {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fairwater_net::Time;
 
-use crate::tcp::State;
+use fairwater_tcp::State;
 
 /// Everything measured. Equal configurations give equal outcomes.
 #[derive(Debug, Clone, PartialEq)]

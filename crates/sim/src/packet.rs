@@ -4,7 +4,7 @@ use fairwater_net::{Ecn, Packet};
 use slab::Slab;
 
 use crate::routes::Hop;
-use crate::tcp::{HEADERS, Segment};
+use fairwater_tcp::{HEADERS, Segment};
 
 /// Bytes of options that only SYNs have: the maximum segment size, SACK permitted, window scaling,
 /// and padding.

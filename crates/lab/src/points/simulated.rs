@@ -9,8 +9,8 @@ use fairwater_results::{
     GroupResult, PointResult, RequestResult, Spread, classes, jain,
 };
 use fairwater_scenario::Point;
-use fairwater_sim::tcp::State;
 use fairwater_sim::{EdgeOutcome, FlowOutcome, Outcome, Quantiles, Request};
+use fairwater_tcp::State;
 
 /// The result of a point that was simulated.
 #[must_use]

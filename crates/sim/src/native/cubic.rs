@@ -3,7 +3,7 @@
 use super::cubic_curve::{Epoch, reduced, w_max};
 use super::hystart::HyStart;
 use super::reduction::{Credit, Reduction, Step, makes_use, slow_start};
-use crate::tcp::{Cause, Invocation};
+use fairwater_tcp::{Cause, Invocation};
 
 /// The pace is computed again when cwnd has changed, or after this, ns (Linux: HZ / 32).
 const STALE: u64 = 31_250_000;

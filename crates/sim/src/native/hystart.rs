@@ -1,7 +1,7 @@
 //! HyStart (Ha and Rhee, "Taming the elephants", 2011), as Linux has it: slow start ends when the
 //! ACKs of a round trip are spread over half of it, or when its first ACKs come late.
 
-use crate::tcp::Invocation;
+use fairwater_tcp::Invocation;
 
 /// Not below this window, segments.
 const LOW_WINDOW: u64 = 16;

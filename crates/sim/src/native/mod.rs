@@ -7,8 +7,8 @@ mod hystart;
 mod reduction;
 mod reno;
 
-use crate::tcp::{Controls, Invocation};
 use crate::{Native, TcpConfig};
+use fairwater_tcp::{Controls, Invocation};
 
 /// A congestion control of one flow.
 #[derive(Debug, Clone)]

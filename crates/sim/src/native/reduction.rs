@@ -1,6 +1,6 @@
 //! What window-based congestion controls share: when to reduce, how to get there, when to grow.
 
-use crate::tcp::{Cause, Invocation, State};
+use fairwater_tcp::{Cause, Invocation, State};
 
 /// RFC 5681 §3.1: no threshold, before the first reduction.
 const INFINITE: u64 = u64::MAX;

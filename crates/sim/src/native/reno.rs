@@ -1,7 +1,7 @@
 //! NewReno (RFC 5681, RFC 6582).
 
 use super::reduction::{Credit, Reduction, Step, makes_use, slow_start};
-use crate::tcp::Invocation;
+use fairwater_tcp::Invocation;
 
 #[derive(Debug, Clone)]
 pub(super) struct Reno {

@@ -11,8 +11,8 @@ use super::Simulation;
 use crate::connection::{Connection, ConnectionController};
 use crate::native;
 use crate::plane_link::micros;
-use crate::tcp::Controls;
 use crate::{Controller, Experiment, Native, NodeId, Observer};
+use fairwater_tcp::Controls;
 
 impl<C: Deref<Target = Experiment>, O: Observer> Simulation<C, O> {
     /// Asks the controller of a sender that has taken in an event.

@@ -8,9 +8,9 @@ use super::Simulation;
 use crate::connection::{Connection, ConnectionController, PendingRequest};
 use crate::events::{Alarm, Event};
 use crate::packet::{PacketHandle, size_bytes};
-use crate::tcp::{Receiver, Segment, Sender};
 use crate::traffic::Action;
 use crate::{Captured, EdgeId, Experiment, Observer, Request};
+use fairwater_tcp::{Receiver, Segment, Sender};
 
 /// More than any simulation sends, and far from the end of the sequence space.
 const ENDLESS: u64 = u64::MAX / 4;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fairwater_net::Time;
 use fairwater_sim::Native;
-use fairwater_sim::tcp::State;
+use fairwater_tcp::State;
 
 use crate::support::{BOTTLENECK, Dumbbell, outcome};
 

@@ -7,9 +7,9 @@ use std::time::Duration;
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use fairwater_net::Time;
+use fairwater_sim::Native;
 use fairwater_sim::native::NativeController;
-use fairwater_sim::tcp::{Receiver, Segment, Sender};
-use fairwater_sim::{Native, TcpConfig};
+use fairwater_tcp::{Receiver, Segment, Sender, TcpConfig};
 
 fn main() {
     divan::main();

@@ -5,9 +5,9 @@ use std::collections::BinaryHeap;
 use std::time::Duration;
 
 use fairwater_net::Time;
+use fairwater_sim::Native;
 use fairwater_sim::native::NativeController;
-use fairwater_sim::tcp::{Invocation, Receiver, Segment, Sender};
-use fairwater_sim::{Native, TcpConfig};
+use fairwater_tcp::{Invocation, Receiver, Segment, Sender, TcpConfig};
 
 /// What becomes of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

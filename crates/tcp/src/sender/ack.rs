@@ -5,10 +5,10 @@ use fairwater_net::Time;
 
 use super::{Event, Sender};
 use crate::Ecn;
-use crate::tcp::rack::Rack;
-use crate::tcp::rate::Newest;
-use crate::tcp::scoreboard::Sent;
-use crate::tcp::{Block, Cause, Segment};
+use crate::rack::Rack;
+use crate::rate::Newest;
+use crate::scoreboard::Sent;
+use crate::{Block, Cause, Segment};
 
 /// An ACK, once the scoreboard has taken it.
 #[derive(Debug, Clone, Copy)]

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use fairwater_net::Time;
+use fairwater_sim::Native;
 use fairwater_sim::native::NativeController;
-use fairwater_sim::tcp::{Block, Receiver, Segment, Sender};
-use fairwater_sim::{Ecn, Native, TcpConfig};
+use fairwater_tcp::{Block, Ecn, Receiver, Segment, Sender, TcpConfig};
 use proptest::prelude::*;
 
 fn offset() -> impl Strategy<Value = u64> {

@@ -1,9 +1,9 @@
 //! A sender alone, whose ACKs are written by hand.
 
 use fairwater_net::Time;
+use fairwater_sim::Native;
 use fairwater_sim::native::NativeController;
-use fairwater_sim::tcp::{Block, Invocation, Segment, Sender};
-use fairwater_sim::{Native, TcpConfig};
+use fairwater_tcp::{Block, Invocation, Segment, Sender, TcpConfig};
 
 pub(crate) const MSS: u64 = 1_000;
 

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use fairwater_net::Time;
-use fairwater_sim::{Ecn, Native, TcpConfig};
+use fairwater_sim::Native;
+use fairwater_tcp::{Ecn, TcpConfig};
 use proptest::prelude::*;
 
 use crate::wire::{Impairment, Wire};

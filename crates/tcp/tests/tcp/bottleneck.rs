@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use fairwater_net::Time;
-use fairwater_sim::{Native, TcpConfig};
+use fairwater_sim::Native;
+use fairwater_tcp::TcpConfig;
 
 use crate::wire::Wire;
 

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use fairwater_net::Time;
-use fairwater_sim::tcp::{Block, Receiver, Segment};
-use fairwater_sim::{Ecn, TcpConfig};
+use fairwater_tcp::{Block, Ecn, Receiver, Segment, TcpConfig};
 use proptest::prelude::*;
 
 const MSS: u32 = 500;

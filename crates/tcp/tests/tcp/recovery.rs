@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use fairwater_lang::Signal;
 use fairwater_net::Time;
-use fairwater_sim::tcp::{Cause, Invocation, State};
-use fairwater_sim::{Ecn, Native, TcpConfig};
+use fairwater_sim::Native;
+use fairwater_tcp::{Cause, Ecn, Invocation, State, TcpConfig};
 
 use crate::script::{Says, Script, config};
 use crate::wire::{Impairment, Impairments, Wire};
@@ -404,7 +404,7 @@ fn an_echo_reduces_once_in_a_round_trip() {
             ece: true,
             ..Says::default()
         };
-        let segment = fairwater_sim::tcp::Segment {
+        let segment = fairwater_tcp::Segment {
             ack: ack * crate::script::MSS,
             window: 1 << 24,
             ece: says.ece,

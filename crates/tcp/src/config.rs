@@ -5,7 +5,7 @@ use std::time::Duration;
 /// The greatest receive window, bytes: RFC 7323 §2.3 shifts 16 bits by 14 at most.
 pub const MAX_RECEIVE_WINDOW: u64 = 65_535 << 14;
 
-/// How a simulated TCP behaves; the default is Linux's where the RFCs leave a choice.
+/// How a TCP behaves; the default is Linux's where the RFCs leave a choice.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TcpConfig {
     /// Bytes of data a segment, at most.

@@ -5,7 +5,7 @@ use fairwater_net::Time;
 use super::Sender;
 use super::congestion::Probe;
 use crate::Ecn;
-use crate::tcp::Segment;
+use crate::Segment;
 
 /// Why no more is sent now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

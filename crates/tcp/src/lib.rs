@@ -7,6 +7,7 @@
 //! After each event the caller takes the [`Invocation`], if there is one, to the controller and its
 //! answer to [`Sender::set_controls`]; then it polls for segments until there are no more.
 
+mod config;
 mod invocation;
 mod pacing;
 mod rack;
@@ -17,6 +18,7 @@ mod rtt;
 mod scoreboard;
 mod sender;
 
+pub use config::{Ecn, MAX_RECEIVE_WINDOW, TcpConfig};
 pub use invocation::{Cause, Controls, Invocation, State};
 pub use receiver::Receiver;
 pub use sender::{Counters, Sender};
@@ -25,7 +27,7 @@ use fairwater_net::Time;
 use smallvec::SmallVec;
 
 /// Bytes of headers on each packet: IPv4's 20, TCP's 20, and 12 of timestamps, as Linux sends.
-pub(crate) const HEADERS: u32 = 52;
+pub const HEADERS: u32 = 52;
 
 /// A range of the stream, `start` included and `end` not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use fairwater_lang::Signal;
 use fairwater_net::Time;
-use fairwater_sim::tcp::{Controls, Invocation, Sender, State};
-use fairwater_sim::{Native, TcpConfig};
+use fairwater_sim::Native;
+use fairwater_tcp::{Controls, Invocation, Sender, State, TcpConfig};
 
 use crate::script::{MSS, Says, Script, config};
 use crate::wire::{Impairment, Wire};
@@ -318,7 +318,7 @@ fn signals_of_a_sack_and_of_what_fills_its_gap() {
     script.now = Time::from_micros(20_500);
     let (first, _) = script.ack(2, &Says::default());
     let first = first.unwrap();
-    let of = |i: &fairwater_sim::tcp::Invocation, s: &[Signal]| {
+    let of = |i: &fairwater_tcp::Invocation, s: &[Signal]| {
         s.iter().map(|s| i.signal(*s)).collect::<Vec<_>>()
     };
     let signals = [

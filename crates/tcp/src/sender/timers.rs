@@ -5,7 +5,7 @@ use fairwater_net::Time;
 
 use super::congestion::Probe;
 use super::{Sender, State};
-use crate::tcp::Cause;
+use crate::Cause;
 
 /// Most doublings of the timeout (RFC 6298 §5.5); the greatest timeout is reached before.
 const MAX_BACKOFF: u32 = 16;
