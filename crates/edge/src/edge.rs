@@ -7,8 +7,8 @@ use fairwater_net::Time;
 use fairwater_proto::Abilities;
 use fairwater_wire::{Checksum, EcnCodepoint, Layout, ParseError, Rewriter, Seq, TcpFlags};
 
+use crate::controlled::{ControlledFlow, ControlledFlows, Fate, initial_window};
 use crate::enforce::{EcnChanges, WindowUpdate};
-use crate::governor::{Fate, Governed, Governor, initial_window};
 use crate::policy::{Exemption, Policy, Treatment};
 use crate::track::{self, Acked, Event, Flow, Ignored, Seen, Sent, Table, TableConfig};
 use crate::{Direction, FlowKey, Segment};
@@ -54,8 +54,8 @@ pub struct EdgeStatistics {
     /// Packets dropped.
     pub policed: u64,
     /// Connections that came under an algorithm.
-    pub governed: u64,
-    /// Connections that the policy would have governed, and that are measured only.
+    pub controlled: u64,
+    /// Connections that the policy would have controlled, and that are measured only.
     pub exempt: u64,
 }
 
@@ -66,7 +66,7 @@ pub struct EdgeStatistics {
 #[derive(Debug)]
 pub struct Edge {
     table: Table<Fate>,
-    governor: Governor,
+    flows: ControlledFlows,
 }
 
 impl Edge {
@@ -76,7 +76,7 @@ impl Edge {
     pub fn new(config: TableConfig, datapath: Datapath, peer: PeerId, policy: Policy) -> Self {
         Self {
             table: Table::new(config),
-            governor: Governor {
+            flows: ControlledFlows {
                 datapath,
                 peer,
                 policy,
@@ -109,12 +109,12 @@ impl Edge {
     /// The datapath.
     #[must_use]
     pub const fn datapath(&self) -> &Datapath {
-        &self.governor.datapath
+        &self.flows.datapath
     }
 
     /// The datapath, to carry its messages.
     pub const fn datapath_mut(&mut self) -> &mut Datapath {
-        &mut self.governor.datapath
+        &mut self.flows.datapath
     }
 
     /// The connections.
@@ -126,12 +126,12 @@ impl Edge {
     /// What the box has seen.
     #[must_use]
     pub const fn statistics(&self) -> &EdgeStatistics {
-        &self.governor.statistics
+        &self.flows.statistics
     }
 
     /// Forgets connections that have been silent for too long. Takes time in their number.
     pub fn expire(&mut self, now: Time) {
-        self.table.expire(now, &mut self.governor);
+        self.table.expire(now, &mut self.flows);
     }
 
     /// A packet passes. What is not a whole segment of TCP passes untouched.
@@ -157,27 +157,27 @@ impl Edge {
             Err(error) => return self.unreadable(error),
         };
         if packet.direction == Direction::FromGuest && self.is_beyond(&key, &segment) {
-            self.governor.statistics.policed += 1;
+            self.flows.statistics.policed += 1;
             return Verdict::Police;
         }
         let mut rewriter = Rewriter::new(packet.bytes, layout, packet.checksum);
         let seen = self
             .table
-            .on_packet(now, &key, packet.direction, &segment, &mut self.governor);
+            .on_packet(now, &key, packet.direction, &segment, &mut self.flows);
         match seen {
             Seen::Ignored(reason) => self.ignored(reason),
             Seen::Opening => self.on_opening(&key, packet.direction, &segment, &mut rewriter),
             Seen::Opened(id, event) | Seen::Open(id, event) => {
-                if let Some((_, flow, Fate::Governed(governed))) = self.table.get_mut(id) {
+                if let Some((_, flow, Fate::Controlled(controlled))) = self.table.get_mut(id) {
                     match event {
                         Event::Sent(sent) => {
-                            let mut context = (&mut self.governor, &mut rewriter);
-                            on_sent(now, &segment, sent, flow, governed, &mut context);
+                            let mut context = (&mut self.flows, &mut rewriter);
+                            on_sent(now, &segment, sent, flow, controlled, &mut context);
                         }
                         Event::Acked(acked) => {
-                            let mut context = (&mut self.governor, &mut rewriter);
+                            let mut context = (&mut self.flows, &mut rewriter);
                             let packet = (&segment, field);
-                            on_acked(now, packet, acked, flow, governed, &mut context);
+                            on_acked(now, packet, acked, flow, controlled, &mut context);
                         }
                         Event::Other => {}
                     }
@@ -188,14 +188,14 @@ impl Edge {
     }
 
     fn unreadable(&mut self, error: ParseError) -> Verdict {
-        if let Some(count) = self.governor.statistics.unreadable.get_mut(error.index()) {
+        if let Some(count) = self.flows.statistics.unreadable.get_mut(error.index()) {
             *count += 1;
         }
         Verdict::Pass
     }
 
     fn ignored(&mut self, reason: Ignored) {
-        let statistics = &mut self.governor.statistics;
+        let statistics = &mut self.flows.statistics;
         match reason {
             Ignored::Full => statistics.full += 1,
             Ignored::ResetOutOfWindow => {
@@ -212,7 +212,7 @@ impl Edge {
         if segment.payload == 0 || segment.has(TcpFlags::SYN) {
             return false;
         }
-        let Some(Fate::Governed(governed)) = self
+        let Some(Fate::Controlled(controlled)) = self
             .table
             .find(key)
             .and_then(|id| self.table.get(id))
@@ -221,9 +221,9 @@ impl Edge {
             return false;
         };
         // While another connection opens on its ports, the numbers may be that one's.
-        governed.treatment.police
+        controlled.treatment.police
             && self.table.half_open(key).is_none()
-            && governed.window.is_beyond(segment.seq, segment.payload)
+            && controlled.window.is_beyond(segment.seq, segment.payload)
     }
 
     /// A SYN, or the answer to one (vCC figure 3 a).
@@ -238,18 +238,18 @@ impl Edge {
             // The answer once more, of a connection that is open.
             if direction == Direction::ToGuest
                 && let Some(id) = self.table.find(key)
-                && let Some((_, _, Fate::Governed(governed))) = self.table.get(id)
+                && let Some((_, _, Fate::Controlled(controlled))) = self.table.get(id)
             {
                 hide(
-                    governed.ecn.is_some(),
-                    governed.window_scale(),
+                    controlled.ecn.is_some(),
+                    controlled.window_scale(),
                     segment,
                     rewriter,
                 );
             }
             return;
         };
-        let treatment = (self.governor.policy)(key);
+        let treatment = (self.flows.policy)(key);
         let Some(treatment) = treatment.filter(|_| Exemption::of(half_open).is_none()) else {
             let translated = half_open.translated;
             if direction == Direction::ToGuest {
@@ -297,45 +297,45 @@ fn hide(ecn: bool, scale: Option<u8>, segment: &Segment, rewriter: &mut Rewriter
     }
 }
 
-type Context<'a, 'b> = (&'a mut Governor, &'a mut Rewriter<'b>);
+type Context<'a, 'b> = (&'a mut ControlledFlows, &'a mut Rewriter<'b>);
 
-/// A packet from a governed guest (vCC figure 3 b).
+/// A packet from a controlled guest (vCC figure 3 b).
 fn on_sent(
     now: Time,
     segment: &Segment,
     sent: Sent,
     flow: &mut Flow,
-    governed: &mut Governed,
-    (governor, rewriter): &mut Context<'_, '_>,
+    controlled: &mut ControlledFlow,
+    (flows, rewriter): &mut Context<'_, '_>,
 ) {
     if sent == Sent::AfterTimeout {
-        governor.invoke(now, flow, governed, true);
+        flows.invoke(now, flow, controlled, true);
     }
     // Data is marked only while an algorithm answers to marks: a guest that is released answers to losses.
-    let is_probe = governed.window.is_beyond(segment.seq, 2);
-    let may_mark = governed.window.target().is_some() && !is_probe;
-    if let Some(ecn) = &mut governed.ecn {
+    let is_probe = controlled.window.is_beyond(segment.seq, 2);
+    let may_mark = controlled.window.target().is_some() && !is_probe;
+    if let Some(ecn) = &mut controlled.ecn {
         apply(ecn.on_sent(segment, sent, may_mark), rewriter);
     }
 }
 
-/// A packet to a governed guest, with an ACK (vCC figure 3 c).
+/// A packet to a controlled guest, with an ACK (vCC figure 3 c).
 fn on_acked(
     now: Time,
     (segment, field): (&Segment, EcnCodepoint),
     acked: Acked,
     flow: &mut Flow,
-    governed: &mut Governed,
-    (governor, rewriter): &mut Context<'_, '_>,
+    controlled: &mut ControlledFlow,
+    (flows, rewriter): &mut Context<'_, '_>,
 ) {
     if matches!(acked, Acked::New | Acked::Duplicate) {
-        governor.invoke(now, flow, governed, false);
+        flows.invoke(now, flow, controlled, false);
     }
     let (una, nxt): (Seq, Seq) = (flow.sender().una(), flow.sender().nxt());
-    if let Some(ecn) = &mut governed.ecn {
+    if let Some(ecn) = &mut controlled.ecn {
         apply(ecn.on_received(segment, field, una, nxt), rewriter);
     }
-    let window = governed.window.field(&WindowUpdate {
+    let window = controlled.window.field(&WindowUpdate {
         ack: segment.ack,
         field: segment.window,
         has_data: segment.length() > 0,

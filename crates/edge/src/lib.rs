@@ -6,8 +6,8 @@
 //!   which no box can know.
 //! - [`enforce`] holds what keeps a guest to its algorithm: the receive window that the guest is told, and ECN
 //!   that the box speaks for the guest.
-//! - [`Edge`] is the box. Each governed connection is a flow of its [`Datapath`](fairwater_datapath::Datapath), so
-//!   that programs and algorithms govern guests as they govern any sender. Without a plane the box steps aside.
+//! - [`Edge`] is the box. Each controlled connection is a flow of its [`Datapath`](fairwater_datapath::Datapath), so
+//!   that programs and algorithms control guests as they control any sender. Without a plane the box steps aside.
 //!
 //! What the box does not understand, or must not touch ([`Exemption`]), passes as it came.
 //!
@@ -23,16 +23,16 @@
 
 #![deny(unsafe_code)]
 
+mod controlled;
 mod edge;
 pub mod enforce;
-mod governor;
 mod key;
 mod policy;
 mod segment;
 pub mod track;
 
+pub use controlled::{ControlledFlow, Fate};
 pub use edge::{DEFAULT_GRACE, Edge, EdgeStatistics, PortPacket, Verdict};
-pub use governor::{Fate, Governed};
 pub use key::{Direction, FlowKey};
 pub use policy::{Exemption, Policy, Treatment};
 pub use segment::Segment;

@@ -159,10 +159,10 @@ impl Flow {
             return Err(Ignored::OutOfWindow);
         }
         if segment.has(TcpFlags::ACK) {
-            // The window of an old segment is not news (RFC 9293 §3.10.7.4, SND.WL1 and SND.WL2).
-            let is_news = !segment.ack.is_before(self.guest_ack);
+            // The window of an old segment is out of date (RFC 9293 §3.10.7.4, SND.WL1 and SND.WL2).
+            let is_current = !segment.ack.is_before(self.guest_ack);
             let jump = segment.ack.bytes_since(self.guest_ack);
-            if is_news && jump <= MAX_WINDOW {
+            if is_current && jump <= MAX_WINDOW {
                 self.guest_ack = segment.ack;
                 let window = u32::from(segment.window) << self.scales.0;
                 self.guest_edge = self.guest_edge.max(segment.ack.plus(window));

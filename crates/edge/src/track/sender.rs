@@ -37,7 +37,7 @@ pub enum Acked {
     Old,
     /// It acknowledges new data.
     New,
-    /// It is a duplicate (RFC 5681 §2), or brings news of selective acknowledgements alone.
+    /// It is a duplicate (RFC 5681 §2), or brings new selective acknowledgements alone.
     Duplicate,
     /// Nothing of the above: a window update, data of the peer.
     Same,
@@ -45,7 +45,7 @@ pub enum Acked {
 
 /// What happened since the last invocation: bytes, or packets.
 #[derive(Debug, Clone, Copy, Default)]
-struct News {
+struct SinceLast {
     acked: u64,
     acked_packets: u64,
     sacked: u64,
@@ -79,7 +79,7 @@ pub struct Sender {
     /// The ACE field and the count of marked bytes that came last.
     ace: u8,
     ce_bytes: Option<u32>,
-    news: News,
+    since_last: SinceLast,
     /// Signals that last: RTT, rates, app-limited.
     signals: Signals,
 }
@@ -107,7 +107,7 @@ impl Sender {
             // RFC 9768 §3.2.1: r.cep begins at 5.
             ace: 5,
             ce_bytes: None,
-            news: News::default(),
+            since_last: SinceLast::default(),
             signals: Signals::default(),
         }
     }
@@ -243,12 +243,12 @@ impl Sender {
         } else if is_duplicate && !self.config.sack {
             self.duplicates += 1;
         }
-        let was_lost = self.news.lost;
+        let was_lost = self.since_last.lost;
         self.find_losses(ack, advanced);
         let mut newly = in_order + sacked;
         if is_duplicate && !self.config.sack {
             newly += self.config.mss;
-            self.news.sacked += u64::from(self.config.mss);
+            self.since_last.sacked += u64::from(self.config.mss);
         }
         self.count_marks(segment, newly);
         let tsecr = segment.options.timestamps.map(|(_, echo)| echo);
@@ -256,12 +256,12 @@ impl Sender {
             last.is_before(self.una) || self.sacked.overlap(last, last.plus(1)) > 0
         });
         self.take_sample(&sample);
-        self.news.acked += u64::from(advanced);
-        self.news.acked_packets += u64::from(in_order.div_ceil(self.config.mss));
-        self.news.sacked += u64::from(sacked);
+        self.since_last.acked += u64::from(advanced);
+        self.since_last.acked_packets += u64::from(in_order.div_ceil(self.config.mss));
+        self.since_last.sacked += u64::from(sacked);
         match () {
             () if advanced > 0 => Acked::New,
-            () if is_duplicate || sacked > 0 || self.news.lost > was_lost => Acked::Duplicate,
+            () if is_duplicate || sacked > 0 || self.since_last.lost > was_lost => Acked::Duplicate,
             () => Acked::Same,
         }
     }
@@ -281,7 +281,7 @@ impl Sender {
         }
     }
 
-    /// Takes the blocks that make sense; how many bytes are news.
+    /// Takes the blocks that make sense; how many bytes are counts.
     fn take_blocks(&mut self, segment: &Segment, ack: Seq) -> u32 {
         if !self.config.sack {
             return 0;
@@ -325,7 +325,7 @@ impl Sender {
         let length = edge.bytes_since(from);
         let lost = length - self.sacked.overlap(from, edge).min(length);
         self.lost_edge = edge;
-        self.news.lost += u64::from(lost.div_ceil(self.config.mss));
+        self.since_last.lost += u64::from(lost.div_ceil(self.config.mss));
         if lost > 0 && self.recover.is_none() {
             self.recover = Some(self.nxt);
         }
@@ -350,8 +350,8 @@ impl Sender {
             EcnMode::Off => {}
             EcnMode::Classic => {
                 if segment.has(TcpFlags::ECE) {
-                    self.news.marked_bytes += u64::from(newly);
-                    self.news.marked_packets += u64::from(newly.div_ceil(self.config.mss));
+                    self.since_last.marked_bytes += u64::from(newly);
+                    self.since_last.marked_packets += u64::from(newly.div_ceil(self.config.mss));
                 }
             }
             EcnMode::Accurate => {
@@ -363,10 +363,10 @@ impl Sender {
                 let packets = u32::from(ace.wrapping_sub(self.ace) & 0b111);
                 self.ace = ace;
                 let packets = packets.min(newly.div_ceil(self.config.mss));
-                self.news.marked_packets += u64::from(packets);
+                self.since_last.marked_packets += u64::from(packets);
                 let counted = self.marked_bytes(segment.options.acc_ecn);
                 let bytes = counted.unwrap_or(packets.saturating_mul(self.config.mss));
-                self.news.marked_bytes += u64::from(bytes.min(newly));
+                self.since_last.marked_bytes += u64::from(bytes.min(newly));
             }
         }
     }
@@ -404,22 +404,22 @@ impl Sender {
 
     /// The signals of an invocation; what happened since the last one is in them once.
     pub fn take_signals(&mut self, now: Time, edge: Seq, is_timeout: bool) -> Signals {
-        let news = std::mem::take(&mut self.news);
+        let counts = std::mem::take(&mut self.since_last);
         let mss = self.config.mss;
         let in_flight = self.in_flight();
         let is_window_limited = edge.bytes_since(self.nxt) < mss;
         let mut signals = self.signals;
         for (signal, value) in [
-            (Signal::BytesAcked, news.acked),
-            (Signal::PacketsAcked, news.acked_packets),
-            (Signal::BytesMisordered, news.sacked),
+            (Signal::BytesAcked, counts.acked),
+            (Signal::PacketsAcked, counts.acked_packets),
+            (Signal::BytesMisordered, counts.sacked),
             (
                 Signal::PacketsMisordered,
-                news.sacked.div_ceil(u64::from(mss)),
+                counts.sacked.div_ceil(u64::from(mss)),
             ),
-            (Signal::EcnBytes, news.marked_bytes),
-            (Signal::EcnPackets, news.marked_packets),
-            (Signal::LostPkts, news.lost),
+            (Signal::EcnBytes, counts.marked_bytes),
+            (Signal::EcnPackets, counts.marked_packets),
+            (Signal::LostPkts, counts.lost),
             (Signal::BytesInFlight, u64::from(in_flight)),
             (Signal::PacketsInFlight, u64::from(in_flight.div_ceil(mss))),
             // Nobody sees a guest's send buffer: one segment at least waits if the window holds it back, or

@@ -1,4 +1,4 @@
-//! Packets of governed guests, as they leave the box.
+//! Packets of controlled guests, as they leave the box.
 
 use fairwater_edge::enforce::Limit;
 use fairwater_edge::{DEFAULT_GRACE, Direction, Exemption, Fate, Treatment};
@@ -40,7 +40,7 @@ fn ecn_is_spoken_for_a_guest_that_has_none() {
     });
     assert_eq!(flags(&seen), TcpFlags::SYN | TcpFlags::ACK);
     let third = it.sent(&data(0)).unwrap();
-    assert!(it.governed().translates_ecn());
+    assert!(it.controlled().translates_ecn());
     // Figure 3 (b): data is ECN-capable, what is sent again and pure ACKs are not.
     assert_eq!(ecn(&third), EcnCodepoint::Ect0);
     assert_eq!(ecn(&it.sent(&data(1)).unwrap()), EcnCodepoint::Ect0);
@@ -62,7 +62,7 @@ fn ecn_is_spoken_for_a_guest_that_has_none() {
     assert_eq!(window(&seen), 79);
     let seen = it.received(&ack(2, TcpFlags::ECE));
     assert_eq!(flags(&seen), TcpFlags::ACK);
-    assert_eq!(it.governed().limit(), Limit::Target(5_000));
+    assert_eq!(it.controlled().limit(), Limit::Target(5_000));
     let again = it.sent(&data(2)).unwrap();
     assert!(!flags(&again).contains(TcpFlags::CWR));
     assert!(flags(&it.sent(&data(6)).unwrap()).contains(TcpFlags::CWR));
@@ -127,7 +127,7 @@ fn a_syn_that_is_sent_again_goes_bare() {
         ..answer
     });
     it.sent(&data(0));
-    assert!(it.governed().translates_ecn());
+    assert!(it.controlled().translates_ecn());
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn a_peer_without_ecn_gets_none() {
         assert_eq!(flags(&seen), TcpFlags::SYN | TcpFlags::ACK);
         let left = it.sent(&data(0)).unwrap();
         assert_eq!(ecn(&left), EcnCodepoint::NotEct);
-        assert!(!it.governed().translates_ecn());
+        assert!(!it.controlled().translates_ecn());
     }
 }
 
@@ -236,11 +236,11 @@ fn a_silent_plane_releases_its_guests() {
     }
     it.now = ms(20);
     it.received(&ack(1, TcpFlags::NONE));
-    assert_eq!(it.governed().limit(), Limit::Target(10_000));
+    assert_eq!(it.controlled().limit(), Limit::Target(10_000));
     it.is_alive = false;
     it.now = ms(5_000);
     let seen = it.received(&ack(2, TcpFlags::NONE));
-    assert_eq!(it.governed().limit(), Limit::Released);
+    assert_eq!(it.controlled().limit(), Limit::Released);
     assert_eq!(window(&seen), 5_000);
     // Nobody answers to marks: there are to be none. Echoes of older ones stay hidden.
     assert_eq!(ecn(&it.sent(&data(4)).unwrap()), EcnCodepoint::NotEct);
@@ -252,7 +252,7 @@ fn a_silent_plane_releases_its_guests() {
     it.serve();
     it.received(&ack(4, TcpFlags::NONE));
     let seen = it.received(&ack(5, TcpFlags::NONE));
-    assert_eq!(it.governed().limit(), Limit::Target(10_000));
+    assert_eq!(it.controlled().limit(), Limit::Target(10_000));
     assert_eq!(window(&seen), 79);
     assert_eq!(ecn(&it.sent(&data(6)).unwrap()), EcnCodepoint::Ect0);
 }
@@ -267,10 +267,10 @@ fn a_flow_waits_for_its_program_in_slow_start_and_not_for_long() {
     }
     it.now = ms(10);
     it.received(&ack(2, TcpFlags::NONE));
-    assert_eq!(it.governed().limit(), Limit::Target(12_000));
+    assert_eq!(it.controlled().limit(), Limit::Target(12_000));
     it.now = ms(0) + DEFAULT_GRACE;
     let seen = it.received(&ack(3, TcpFlags::NONE));
-    assert_eq!(it.governed().limit(), Limit::Released);
+    assert_eq!(it.controlled().limit(), Limit::Released);
     assert_eq!(window(&seen), 5_000);
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fairwater_datapath::{Backend, Config, Datapath, PeerId};
 use fairwater_edge::track::TableConfig;
-use fairwater_edge::{Direction, Edge, Fate, Governed, PortPacket, Treatment, Verdict};
+use fairwater_edge::{ControlledFlow, Direction, Edge, Fate, PortPacket, Treatment, Verdict};
 use fairwater_lang::{binary, compile};
 use fairwater_net::Time;
 use fairwater_proto::{Dialect, ToDatapath, ToPlane, Welcome};
@@ -172,9 +172,9 @@ impl Box {
         Some(self.edge.connections().get(id)?.2)
     }
 
-    pub(crate) fn governed(&self) -> &Governed {
+    pub(crate) fn controlled(&self) -> &ControlledFlow {
         match self.fate() {
-            Some(Fate::Governed(governed)) => governed,
+            Some(Fate::Controlled(controlled)) => controlled,
             other => panic!("{other:?}"),
         }
     }

@@ -12,9 +12,9 @@ use crate::policy::{Exemption, Policy, Treatment};
 use crate::track::{EcnMode, Flow, HalfOpen, Owner};
 use crate::{EdgeStatistics, FlowKey};
 
-/// A connection that an algorithm governs.
+/// A connection that an algorithm controls.
 #[derive(Debug)]
-pub struct Governed {
+pub struct ControlledFlow {
     pub(crate) flow: FlowId,
     pub(crate) treatment: Treatment,
     pub(crate) window: Window,
@@ -30,7 +30,7 @@ pub struct Governed {
     controls: Controls,
 }
 
-impl Governed {
+impl ControlledFlow {
     /// What the guest is limited by.
     #[must_use]
     pub const fn limit(&self) -> Limit {
@@ -63,12 +63,12 @@ pub enum Fate {
     Passed,
     /// It is measured only.
     Exempt(Exemption),
-    /// An algorithm governs it.
-    Governed(Box<Governed>),
+    /// An algorithm controls it.
+    Controlled(Box<ControlledFlow>),
 }
 
 /// The datapath, and what decides on connections.
-pub(crate) struct Governor {
+pub(crate) struct ControlledFlows {
     pub(crate) datapath: Datapath,
     pub(crate) peer: PeerId,
     pub(crate) policy: Policy,
@@ -77,37 +77,39 @@ pub(crate) struct Governor {
     pub(crate) statistics: EdgeStatistics,
 }
 
-impl Governor {
+impl ControlledFlows {
     /// Runs the flow's program on the signals of a packet, and limits the guest by what comes of it.
     pub(crate) fn invoke(
         &mut self,
         now: Time,
         flow: &mut Flow,
-        governed: &mut Governed,
+        controlled: &mut ControlledFlow,
         is_timeout: bool,
     ) {
-        let signals = flow.take_signals(now, governed.window.told(), is_timeout);
-        if let Ok(Some(controls)) = self.datapath.invoke(governed.flow, &signals) {
-            governed.controls = controls;
+        let signals = flow.take_signals(now, controlled.window.told(), is_timeout);
+        if let Ok(Some(controls)) = self.datapath.invoke(controlled.flow, &signals) {
+            controlled.controls = controls;
         }
         let una = flow.sender().una();
-        governed.window.set_limit(self.limit(now, governed, una));
+        controlled
+            .window
+            .set_limit(self.limit(now, controlled, una));
     }
 
-    fn limit(&self, now: Time, governed: &Governed, una: Seq) -> Limit {
-        if governed.controls != Controls::RELEASED {
-            return Limit::Target(governed.controls.cwnd);
+    fn limit(&self, now: Time, controlled: &ControlledFlow, una: Seq) -> Limit {
+        if controlled.controls != Controls::RELEASED {
+            return Limit::Target(controlled.controls.cwnd);
         }
-        let state = self.datapath.flow(governed.flow).map(|flow| flow.state);
-        if state == Some(FlowState::Waiting) && now.since(governed.opened) < self.grace {
+        let state = self.datapath.flow(controlled.flow).map(|flow| flow.state);
+        if state == Some(FlowState::Waiting) && now.since(controlled.opened) < self.grace {
             // RFC 5681 §3.1: slow start, until the plane has chosen a program.
-            let acked = u64::from(una.bytes_since(governed.first));
-            return Limit::Target(governed.initial.saturating_add(acked));
+            let acked = u64::from(una.bytes_since(controlled.first));
+            return Limit::Target(controlled.initial.saturating_add(acked));
         }
         Limit::Released
     }
 
-    fn govern(
+    fn control(
         &mut self,
         now: Time,
         key: &FlowKey,
@@ -139,7 +141,7 @@ impl Governor {
         let mut window = Window::new(flow.sender().mss(), scales, told, una);
         window.set_limit(Limit::Target(info.cwnd));
         let ecn = half_open.has_agreed_to_translation();
-        Fate::Governed(Box::new(Governed {
+        Fate::Controlled(Box::new(ControlledFlow {
             flow: id,
             treatment,
             window,
@@ -156,10 +158,10 @@ impl Governor {
     }
 }
 
-impl Owner<Fate> for Governor {
+impl Owner<Fate> for ControlledFlows {
     fn edge(&self, flow: &Flow, fate: &Fate) -> Seq {
         match fate {
-            Fate::Governed(governed) => governed.window.told(),
+            Fate::Controlled(controlled) => controlled.window.told(),
             Fate::Passed | Fate::Exempt(_) => flow.peer_edge(),
         }
     }
@@ -185,26 +187,26 @@ impl Owner<Fate> for Governor {
         };
         *fate = match half_open {
             None => Fate::Exempt(Exemption::Midway),
-            Some(half_open) => self.govern(now, key, flow, half_open, treatment),
+            Some(half_open) => self.control(now, key, flow, half_open, treatment),
         };
         match fate {
-            Fate::Governed(_) => self.statistics.governed += 1,
+            Fate::Controlled(_) => self.statistics.controlled += 1,
             Fate::Exempt(_) => self.statistics.exempt += 1,
             Fate::Passed => {}
         }
     }
 
     fn ended(&mut self, _: &FlowKey, fate: Fate) {
-        if let Fate::Governed(governed) = fate {
-            let closed = self.datapath.close(governed.flow);
+        if let Fate::Controlled(controlled) = fate {
+            let closed = self.datapath.close(controlled.flow);
             debug_assert!(closed.is_ok(), "{closed:?}");
         }
     }
 }
 
-impl std::fmt::Debug for Governor {
+impl std::fmt::Debug for ControlledFlows {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Governor")
+        f.debug_struct("ControlledFlows")
             .field("datapath", &self.datapath)
             .field("grace", &self.grace)
             .field("statistics", &self.statistics)
