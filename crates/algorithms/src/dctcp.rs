@@ -3,6 +3,8 @@
 //! All of it is in the program, since a round trip in a data center is shorter than the way to the
 //! plane and back.
 
+use std::sync::Arc;
+
 use fairwater_plane::{Algorithm, AlgorithmError, Control, Ecn, Flow, FlowInfo, Programs};
 
 use crate::parameter::{Configuration, ParameterField, ParameterSpec};
@@ -48,7 +50,7 @@ impl Configuration for DctcpConfig {
 /// DCTCP.
 #[derive(Debug)]
 pub struct Dctcp {
-    window: Window,
+    window: Arc<Window>,
 }
 
 impl Dctcp {
@@ -66,7 +68,7 @@ impl Dctcp {
             ..Shape::RENO
         };
         Ok(Self {
-            window: Window::load(programs, "dctcp", shape)?,
+            window: Arc::new(Window::load(programs, "dctcp", shape)?),
         })
     }
 }
@@ -78,7 +80,7 @@ impl Algorithm for Dctcp {
 
     fn new_flow(&self, info: &FlowInfo, control: &mut Control) -> Box<dyn Flow> {
         self.window.begin(info, control);
-        Box::new(Autonomous(self.window))
+        Box::new(Autonomous(Arc::clone(&self.window)))
     }
 
     /// RFC 8257 §3.1 and §3.2.

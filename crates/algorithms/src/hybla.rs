@@ -5,6 +5,8 @@
 //! delivered, congestion avoidance ρ² segments a round trip; so the rate, cwnd / RTT, rises as fast
 //! as that of a Reno over RTT₀. The plane knows ρ and sets both.
 
+use std::sync::Arc;
+
 use fairwater_plane::{Algorithm, AlgorithmError, Control, Flow, FlowInfo, Programs, Report};
 
 use crate::parameter::{Configuration, ParameterField, ParameterSpec};
@@ -54,7 +56,7 @@ impl Configuration for HyblaConfig {
 /// Hybla. To losses it is Reno.
 #[derive(Debug)]
 pub struct Hybla {
-    window: Window,
+    window: Arc<Window>,
     reference_us: u64,
 }
 
@@ -77,7 +79,7 @@ impl Hybla {
             ..Shape::RENO
         };
         Ok(Self {
-            window: Window::load(programs, "hybla", shape)?,
+            window: Arc::new(Window::load(programs, "hybla", shape)?),
             reference_us: config.reference_us,
         })
     }
@@ -91,7 +93,7 @@ impl Algorithm for Hybla {
     fn new_flow(&self, info: &FlowInfo, control: &mut Control) -> Box<dyn Flow> {
         self.window.begin(info, control);
         let mut flow = HyblaFlow {
-            window: self.window,
+            window: Arc::clone(&self.window),
             reference_us: self.reference_us,
             pace: Pace::NONE,
             gain: 1024,
@@ -104,7 +106,7 @@ impl Algorithm for Hybla {
 }
 
 struct HyblaFlow {
-    window: Window,
+    window: Arc<Window>,
     reference_us: u64,
     pace: Pace,
     gain: u64,

@@ -1,5 +1,7 @@
 //! NewReno: slow start and congestion avoidance of RFC 5681, fast recovery of RFC 6582.
 
+use std::sync::Arc;
+
 use fairwater_plane::{Algorithm, AlgorithmError, Control, Flow, FlowInfo, Programs, Report};
 
 use crate::parameter::{Configuration, ParameterField, ParameterSpec};
@@ -48,7 +50,7 @@ impl Configuration for RenoConfig {
 /// congestion avoidance: by one segment for each cwnd acknowledged.
 #[derive(Debug)]
 pub struct Reno {
-    window: Window,
+    window: Arc<Window>,
 }
 
 impl Reno {
@@ -66,7 +68,7 @@ impl Reno {
             ..Shape::RENO
         };
         Ok(Self {
-            window: Window::load(programs, "reno", shape)?,
+            window: Arc::new(Window::load(programs, "reno", shape)?),
         })
     }
 }
@@ -79,14 +81,14 @@ impl Algorithm for Reno {
     fn new_flow(&self, info: &FlowInfo, control: &mut Control) -> Box<dyn Flow> {
         self.window.begin(info, control);
         Box::new(RenoFlow {
-            window: self.window,
+            window: Arc::clone(&self.window),
             pace: Pace::NONE,
         })
     }
 }
 
 struct RenoFlow {
-    window: Window,
+    window: Arc<Window>,
     pace: Pace,
 }
 

@@ -5,6 +5,8 @@
 //! one. All of it is in the program: it needs the least RTT sample of each round trip, and an
 //! answer of the plane would come within the next.
 
+use std::sync::Arc;
+
 use fairwater_plane::{Algorithm, AlgorithmError, Control, Flow, FlowInfo, Programs};
 
 use crate::parameter::{Configuration, Conflict, ParameterField, ParameterSpec};
@@ -86,7 +88,7 @@ impl Configuration for VegasConfig {
 /// Vegas. To losses it is Reno.
 #[derive(Debug)]
 pub struct Vegas {
-    window: Window,
+    window: Arc<Window>,
 }
 
 impl Vegas {
@@ -108,7 +110,7 @@ impl Vegas {
             ..Shape::RENO
         };
         Ok(Self {
-            window: Window::load(programs, "vegas", shape)?,
+            window: Arc::new(Window::load(programs, "vegas", shape)?),
         })
     }
 }
@@ -120,6 +122,6 @@ impl Algorithm for Vegas {
 
     fn new_flow(&self, info: &FlowInfo, control: &mut Control) -> Box<dyn Flow> {
         self.window.begin(info, control);
-        Box::new(Autonomous(self.window))
+        Box::new(Autonomous(Arc::clone(&self.window)))
     }
 }

@@ -26,7 +26,7 @@ pub(super) enum Version {
 }
 
 /// The handles.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(super) struct Datapath {
     rounds: Field,
     sampled: Field,

@@ -1,6 +1,8 @@
 //! BBR v1: Cardwell, Cheng, Gunn, Yeganeh and Jacobson, "BBR: Congestion-Based Congestion Control",
 //! ACM Queue 14(5), 2016; draft-cardwell-iccrg-bbr-congestion-control-00.
 
+use std::sync::Arc;
+
 use fairwater_plane::{Algorithm, AlgorithmError, Control, Flow, FlowInfo, Programs, Report, Var};
 
 use super::cwnd_gain;
@@ -88,7 +90,7 @@ const EXTRA_ACKED_ROUNDS: u64 = 10;
 /// losses; the plane filters over round trips and seconds and decides on states.
 #[derive(Debug)]
 pub struct Bbr {
-    datapath: Datapath,
+    datapath: Arc<Datapath>,
     cycling: Var,
     phase: Var,
     config: BbrConfig,
@@ -108,7 +110,7 @@ impl Bbr {
         };
         let (datapath, p) = Datapath::load(programs, "bbr", shape)?;
         Ok(Self {
-            datapath,
+            datapath: Arc::new(datapath),
             cycling: p.variable("cycling")?,
             phase: p.variable("phase")?,
             config,
@@ -125,7 +127,7 @@ impl Algorithm for Bbr {
         self.datapath.begin(info, HIGH_GAIN, control);
         let window_us = self.config.min_rtt_window_us;
         Box::new(BbrFlow {
-            datapath: self.datapath,
+            datapath: Arc::clone(&self.datapath),
             cycling: self.cycling,
             phase: self.phase,
             config: self.config,
@@ -160,7 +162,7 @@ enum State {
 }
 
 struct BbrFlow {
-    datapath: Datapath,
+    datapath: Arc<Datapath>,
     cycling: Var,
     phase: Var,
     config: BbrConfig,

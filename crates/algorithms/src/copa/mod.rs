@@ -5,6 +5,8 @@
 
 pub(crate) mod rules;
 
+use std::sync::Arc;
+
 use fairwater_plane::{
     Algorithm, AlgorithmError, Control, Field, Flow, FlowInfo, Programs, Report, Var,
 };
@@ -57,10 +59,10 @@ impl Configuration for CopaConfig {
 #[derive(Debug)]
 pub struct Copa {
     config: CopaConfig,
-    handles: Handles,
+    handles: Arc<Handles>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Handles {
     lost: Field,
     least_us: Field,
@@ -88,7 +90,7 @@ impl Copa {
         let p = programs.add_with("copa", include_str!("program.ccp"), &constants)?;
         Ok(Self {
             config,
-            handles: Handles {
+            handles: Arc::new(Handles {
                 lost: p.field("lost")?,
                 least_us: p.field("least_us")?,
                 greatest_us: p.field("greatest_us")?,
@@ -102,7 +104,7 @@ impl Copa {
                 ceiling: p.variable("ceiling")?,
                 restored: p.variable("restored")?,
                 last_cwnd: p.variable("last_cwnd")?,
-            },
+            }),
         })
     }
 }
@@ -120,7 +122,7 @@ impl Algorithm for Copa {
         control.update(self.handles.last_cwnd, info.cwnd);
         control.update(self.handles.share, bytes(told.share, mss));
         Box::new(CopaFlow {
-            handles: self.handles,
+            handles: Arc::clone(&self.handles),
             mss,
             rules,
             told,
@@ -130,7 +132,7 @@ impl Algorithm for Copa {
 }
 
 struct CopaFlow {
-    handles: Handles,
+    handles: Arc<Handles>,
     mss: f64,
     rules: Rules,
     /// What the program has.

@@ -5,6 +5,8 @@
 
 pub(crate) mod curve;
 
+use std::sync::Arc;
+
 use fairwater_plane::{Algorithm, AlgorithmError, Control, Flow, FlowInfo, Programs, Report};
 
 use crate::parameter::{Configuration, ParameterField, ParameterSpec};
@@ -71,7 +73,7 @@ impl Configuration for CubicConfig {
 /// CUBIC.
 #[derive(Debug)]
 pub struct Cubic {
-    window: Window,
+    window: Arc<Window>,
     config: CubicConfig,
 }
 
@@ -91,7 +93,7 @@ impl Cubic {
             ..Shape::RENO
         };
         Ok(Self {
-            window: Window::load(programs, "cubic", shape)?,
+            window: Arc::new(Window::load(programs, "cubic", shape)?),
             config,
         })
     }
@@ -105,7 +107,7 @@ impl Algorithm for Cubic {
     fn new_flow(&self, info: &FlowInfo, control: &mut Control) -> Box<dyn Flow> {
         self.window.begin(info, control);
         Box::new(CubicFlow {
-            window: self.window,
+            window: Arc::clone(&self.window),
             config: self.config,
             mss: f64::from(info.mss.max(1)),
             state: State::default(),
@@ -137,7 +139,7 @@ impl State {
 }
 
 struct CubicFlow {
-    window: Window,
+    window: Arc<Window>,
     config: CubicConfig,
     mss: f64,
     state: State,

@@ -7,6 +7,8 @@
 
 mod curves;
 
+use std::sync::Arc;
+
 use fairwater_plane::{Algorithm, AlgorithmError, Control, Flow, FlowInfo, Programs, Report};
 
 use crate::parameter::{Configuration, Conflict, ParameterField, ParameterSpec};
@@ -112,7 +114,7 @@ impl Configuration for IllinoisConfig {
 /// Illinois.
 #[derive(Debug)]
 pub struct Illinois {
-    window: Window,
+    window: Arc<Window>,
     curves: Curves,
 }
 
@@ -132,7 +134,7 @@ impl Illinois {
             ..Shape::RENO
         };
         Ok(Self {
-            window: Window::load(programs, "illinois", shape)?,
+            window: Arc::new(Window::load(programs, "illinois", shape)?),
             curves: Curves {
                 alpha_min: config.alpha_min,
                 alpha_max: config.alpha_max,
@@ -151,7 +153,7 @@ impl Algorithm for Illinois {
     fn new_flow(&self, info: &FlowInfo, control: &mut Control) -> Box<dyn Flow> {
         self.window.begin(info, control);
         Box::new(IllinoisFlow {
-            window: self.window,
+            window: Arc::clone(&self.window),
             curves: self.curves,
             mss: u64::from(info.mss.max(1)),
             round: Round {
@@ -184,7 +186,7 @@ struct Round {
 }
 
 struct IllinoisFlow {
-    window: Window,
+    window: Arc<Window>,
     curves: Curves,
     mss: u64,
     round: Round,

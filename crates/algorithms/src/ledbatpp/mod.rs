@@ -3,6 +3,8 @@
 
 mod base_delay;
 
+use std::sync::Arc;
+
 use fairwater_plane::{
     Algorithm, AlgorithmError, Control, Field, Flow, FlowInfo, Programs, Report, Var,
 };
@@ -59,10 +61,10 @@ impl Configuration for LedbatPpConfig {
 #[derive(Debug)]
 pub struct LedbatPp {
     config: LedbatPpConfig,
-    handles: Handles,
+    handles: Arc<Handles>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Handles {
     min_rtt_us: Field,
     began: Field,
@@ -97,6 +99,7 @@ impl LedbatPp {
             divisor: p.variable("divisor")?,
             slow_down: p.variable("slow_down")?,
         };
+        let handles = Arc::new(handles);
         Ok(Self { config, handles })
     }
 }
@@ -114,7 +117,7 @@ impl Algorithm for LedbatPp {
         control.set_cwnd(INITIAL_SEGMENTS * mss);
         Box::new(LedbatPpFlow {
             config: self.config,
-            handles: self.handles,
+            handles: Arc::clone(&self.handles),
             base: BaseDelay::default(),
             sent: (u64::MAX, MOST_DIVISOR),
             slowdowns: Slowdowns::Starting,
@@ -147,7 +150,7 @@ enum Slowdowns {
 
 struct LedbatPpFlow {
     config: LedbatPpConfig,
-    handles: Handles,
+    handles: Arc<Handles>,
     base: BaseDelay,
     /// The base delay and the divisor that the program has.
     sent: (u64, u64),

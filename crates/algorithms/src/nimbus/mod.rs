@@ -11,6 +11,7 @@ mod link_estimate;
 mod pulse;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use fairwater_plane::{
     Algorithm, AlgorithmError, Control, Field, Flow, FlowInfo, MAX_RATE, Programs, Report, Var,
@@ -114,10 +115,10 @@ const HEADERS: f64 = 52.0;
 pub struct Nimbus {
     config: NimbusConfig,
     plan: Plan,
-    handles: Handles,
+    handles: Arc<Handles>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Handles {
     acked: Field,
     lost: Field,
@@ -144,7 +145,7 @@ impl Nimbus {
         Ok(Self {
             config,
             plan: Plan::new(config.report_us),
-            handles: Handles {
+            handles: Arc::new(Handles {
                 acked: p.field("acked")?,
                 lost: p.field("lost")?,
                 timeout: p.field("timeout")?,
@@ -153,7 +154,7 @@ impl Nimbus {
                 in_flight: p.field("in_flight")?,
                 slow_start: p.field("slow_start")?,
                 mss: p.variable("mss")?,
-            },
+            }),
         })
     }
 
@@ -162,7 +163,7 @@ impl Nimbus {
         control.update(self.handles.mss, info.mss.max(1));
         NimbusFlow {
             config: self.config,
-            handles: self.handles,
+            handles: Arc::clone(&self.handles),
             mss: f64::from(info.mss.max(1)),
             history: History::new(self.config.report_us),
             base: WindowedMin::default(),
@@ -233,7 +234,7 @@ struct Observed {
 #[derive(Debug)]
 pub struct NimbusFlow {
     config: NimbusConfig,
-    handles: Handles,
+    handles: Arc<Handles>,
     mss: f64,
     history: History,
     base: WindowedMin,
@@ -373,7 +374,7 @@ impl NimbusFlow {
 
     /// What a report tells; `None` while no RTT is known and in slow start.
     fn observe(&mut self, report: &Report) -> Option<Observation> {
-        let h = self.handles;
+        let h = Arc::clone(&self.handles);
         let time_us = report.time_us();
         let since_us = time_us.saturating_sub(self.last_us);
         self.last_us = time_us;

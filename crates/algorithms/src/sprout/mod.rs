@@ -93,7 +93,7 @@ impl SproutConfig {
 pub struct Sprout {
     config: SproutConfig,
     model: Arc<Model>,
-    handles: Handles,
+    handles: Arc<Handles>,
 }
 
 impl std::fmt::Debug for Sprout {
@@ -104,7 +104,7 @@ impl std::fmt::Debug for Sprout {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Handles {
     delivered: Field,
     lost: Field,
@@ -135,7 +135,7 @@ impl Sprout {
         Ok(Self {
             config,
             model: config.model(),
-            handles,
+            handles: Arc::new(handles),
         })
     }
 }
@@ -152,7 +152,7 @@ impl Algorithm for Sprout {
         control.update(self.handles.window, window);
         Box::new(SproutFlow {
             config: self.config,
-            handles: self.handles,
+            handles: Arc::clone(&self.handles),
             belief: Belief::new(Arc::clone(&self.model), mss),
             mss,
             window,
@@ -184,7 +184,7 @@ const LEAST_COUNTED: f64 = 40.0;
 
 struct SproutFlow {
     config: SproutConfig,
-    handles: Handles,
+    handles: Arc<Handles>,
     belief: Belief,
     mss: u64,
     /// Bytes, that the program has.

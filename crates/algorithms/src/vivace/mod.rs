@@ -3,6 +3,8 @@
 mod ascent;
 mod interval;
 
+use std::sync::Arc;
+
 use fairwater_plane::{
     Algorithm, AlgorithmError, Control, Field, Flow, FlowInfo, Programs, Report, Var,
 };
@@ -72,10 +74,10 @@ const MAX_INTERVALS: usize = 4;
 #[derive(Debug)]
 pub struct Vivace {
     config: VivaceConfig,
-    handles: Handles,
+    handles: Arc<Handles>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Handles {
     plan: Field,
     index: Field,
@@ -140,6 +142,7 @@ impl Vivace {
             ],
             rate_after: p.variable("rate_after")?,
         };
+        let handles = Arc::new(handles);
         Ok(Self { config, handles })
     }
 }
@@ -159,7 +162,7 @@ impl Algorithm for Vivace {
                 filter: self.config.filter,
             },
             probe: self.config.probe,
-            handles: self.handles,
+            handles: Arc::clone(&self.handles),
             mss,
             draws: Draws::of(info),
             ascent: None,
@@ -187,7 +190,7 @@ impl Algorithm for Vivace {
 struct VivaceFlow {
     utility: Utility,
     probe: f64,
-    handles: Handles,
+    handles: Arc<Handles>,
     mss: u64,
     /// Of the order of the probes.
     draws: Draws,

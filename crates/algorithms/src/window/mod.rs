@@ -2,6 +2,8 @@
 
 mod shape;
 
+use std::sync::Arc;
+
 use fairwater_plane::{AlgorithmError, Control, Field, Flow, FlowInfo, Programs, Report, Var};
 
 use crate::parameter::Named;
@@ -76,8 +78,8 @@ impl Named for HyStart {
         &[("false", Self::Off), ("true", Self::PlusPlus)];
 }
 
-/// The shared program's handles.
-#[derive(Debug, Clone, Copy)]
+/// The shared program's handles. Flows share them: a copy each would be most of what a flow takes.
+#[derive(Debug)]
 pub(crate) struct Window {
     acked: Field,
     congested: Field,
@@ -291,7 +293,7 @@ impl Window {
 }
 
 /// A flow that the program controls alone.
-pub(crate) struct Autonomous(pub(crate) Window);
+pub(crate) struct Autonomous(pub(crate) Arc<Window>);
 
 impl Flow for Autonomous {
     /// Nothing is left to decide; reports show that the flow lives, and what it does.

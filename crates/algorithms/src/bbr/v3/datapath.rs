@@ -3,7 +3,7 @@
 use fairwater_plane::{AlgorithmError, Control, Field, ProgramHandle, Report, Var};
 
 /// The handles.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(super) struct Extension {
     latest: Field,
     delivered: Field,

@@ -1,5 +1,7 @@
 //! One flow's state machine.
 
+use std::sync::Arc;
+
 use fairwater_plane::{Control, Flow, FlowInfo, Report};
 
 use super::Bbr3Config;
@@ -56,8 +58,8 @@ struct Round {
 }
 
 pub(super) struct Bbr3Flow {
-    datapath: Datapath,
-    extension: Extension,
+    datapath: Arc<Datapath>,
+    extension: Arc<Extension>,
     config: Bbr3Config,
     mss: u64,
     max_bw: MaxBw,
@@ -129,8 +131,8 @@ impl Flow for Bbr3Flow {
 
 impl Bbr3Flow {
     pub(super) fn new(
-        datapath: Datapath,
-        extension: Extension,
+        datapath: Arc<Datapath>,
+        extension: Arc<Extension>,
         config: Bbr3Config,
         info: &FlowInfo,
     ) -> Self {

@@ -5,6 +5,8 @@ mod cycle;
 mod datapath;
 mod flow;
 
+use std::sync::Arc;
+
 use fairwater_plane::{Algorithm, AlgorithmError, Control, Flow, FlowInfo, Programs};
 
 use super::cwnd_gain;
@@ -74,8 +76,8 @@ impl Configuration for Bbr3Config {
 /// BBR v3.
 #[derive(Debug)]
 pub struct Bbr3 {
-    datapath: Datapath,
-    extension: Extension,
+    datapath: Arc<Datapath>,
+    extension: Arc<Extension>,
     config: Bbr3Config,
 }
 
@@ -93,8 +95,8 @@ impl Bbr3 {
         };
         let (datapath, p) = Datapath::load(programs, "bbr3", shape)?;
         Ok(Self {
-            datapath,
-            extension: Extension::of(&p)?,
+            datapath: Arc::new(datapath),
+            extension: Arc::new(Extension::of(&p)?),
             config,
         })
     }
@@ -107,7 +109,12 @@ impl Algorithm for Bbr3 {
 
     fn new_flow(&self, info: &FlowInfo, control: &mut Control) -> Box<dyn Flow> {
         self.datapath.begin(info, flow::STARTUP_GAIN, control);
-        let flow = Bbr3Flow::new(self.datapath, self.extension, self.config, info);
+        let flow = Bbr3Flow::new(
+            Arc::clone(&self.datapath),
+            Arc::clone(&self.extension),
+            self.config,
+            info,
+        );
         flow.instruct(control);
         Box::new(flow)
     }
