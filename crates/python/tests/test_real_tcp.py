@@ -183,12 +183,16 @@ def test_what_raises_gives_its_flow_up_and_the_connection_goes_on(capfd):
 
 
 SHRINKING = """
-import socket, subprocess, sys, time
+import fcntl, socket, struct, sys, time
 
-def loopback(*change):
-    subprocess.run(["ip", "link", "set", "lo", *change], check=True)
+SIOCSIFFLAGS, SIOCSIFMTU, IFF_UP = 0x8914, 0x8922, 1
 
-loopback("up", "mtu", "9000")
+def bring_up(mtu):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        fcntl.ioctl(any_socket, SIOCSIFMTU, struct.pack("16si20x", b"lo", mtu))
+        fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sh22x", b"lo", IFF_UP))
+
+bring_up(9000)
 listener = socket.create_server(("127.0.0.1", 0))
 sender = socket.socket()
 sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, sys.argv[1].encode())
@@ -204,7 +208,7 @@ def move():
         time.sleep(0.01)
 
 move()
-loopback("mtu", "1500")
+bring_up(1500)
 move()
 """
 
