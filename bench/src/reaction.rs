@@ -9,7 +9,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::bulk::{Pace, throughput};
 use crate::hosted::Hosted;
-use crate::statistics::Rounds;
+use crate::statistics::{Rounds, percentiles};
 
 /// How to measure.
 #[derive(Debug, clap::Args)]
@@ -73,17 +73,6 @@ fn now_us() -> u64 {
     part(now.tv_sec) * 1_000_000 + part(now.tv_nsec) / 1_000
 }
 
-/// The values below which these shares of all lie.
-fn percentiles(mut delays: Vec<u64>) -> Option<[f64; 3]> {
-    delays.sort_unstable();
-    let at = |share: usize| {
-        let place = (delays.len() * share).div_ceil(100).max(1) - 1;
-        #[expect(clippy::cast_precision_loss, reason = "µs")]
-        delays.get(place).map(|us| *us as f64)
-    };
-    Some([at(50)?, at(95)?, at(99)?])
-}
-
 /// Measures and prints.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let delays = Delays::default();
@@ -109,8 +98,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             let taken = std::mem::take(&mut *delays.lock().unwrap_or_else(PoisonError::into_inner));
             *count += taken.len();
             if let Some(values) = percentiles(taken) {
-                for (rounds, value) in rounds.iter_mut().zip(values) {
-                    rounds.push(value);
+                for (rounds, us) in rounds.iter_mut().zip(values) {
+                    #[expect(clippy::cast_precision_loss, reason = "µs")]
+                    rounds.push(us as f64);
                 }
             }
         }

@@ -43,6 +43,13 @@ impl std::fmt::Display for Rounds {
     }
 }
 
+/// The median, the 95th and the 99th percentile; `None` of nothing.
+pub(crate) fn percentiles<T: Ord + Copy>(mut values: Vec<T>) -> Option<[T; 3]> {
+    values.sort_unstable();
+    let at = |percent: usize| values.get(values.len() * percent / 100).copied();
+    Some([at(50)?, at(95)?, at(99)?])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

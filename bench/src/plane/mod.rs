@@ -15,7 +15,7 @@ use fairwater_proto::link::{DEFAULT_SPIN, datagram, ring};
 use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::statistics::Rounds;
+use crate::statistics::{Rounds, percentiles};
 pub(crate) use cpu::cpu;
 use sender::Sender;
 
@@ -222,11 +222,9 @@ impl Variant {
             sender.round_trip()?;
         }
         let times: Result<Vec<_>, _> = (0..reports).map(|_| sender.round_trip()).collect();
-        let mut times = times?;
-        times.sort_unstable();
-        Ok([50, 95, 99].map(|percent| {
-            let at = times.len() * percent / 100;
-            times.get(at).map_or(f64::NAN, |t| t.as_secs_f64() * 1e6)
+        let percentiles = percentiles(times?);
+        Ok(percentiles.map_or([f64::NAN; 3], |all| {
+            all.map(|time| time.as_secs_f64() * 1e6)
         }))
     }
 }

@@ -177,6 +177,7 @@ impl Rig {
                 ToPlane::Reported { fields, cwnd, .. } => {
                     format!("reported {:?} at {cwnd}", fields.iter().collect::<Vec<_>>())
                 }
+                ToPlane::MssChanged { mss, .. } => format!("mss {mss}"),
                 ToPlane::Closed { .. } => "closed".to_owned(),
                 other => format!("{other:?}"),
             })
@@ -372,9 +373,12 @@ fn flows_beyond_the_bound_are_refused_until_one_ends() {
 fn a_flows_segments_may_change_their_size() {
     let rig = Rig::attached();
     let flow = rig.start(rig.recorder);
+    rig.sent();
     let set = |flow, mss| unsafe { fw_flow_set_mss(rig.datapath, flow, mss) };
     assert_eq!(set(flow, 1_200), FW_OK);
     assert_eq!(set(flow, 0), FW_ERROR_ARGUMENT);
+    assert_eq!(unsafe { fw_datapath_service(rig.datapath, 1) }, FW_OK);
+    assert_eq!(rig.sent(), ["mss 1200"]);
     assert_eq!(unsafe { fw_flow_close(rig.datapath, flow) }, FW_OK);
     assert_eq!(set(flow, 1_200), FW_ERROR_UNKNOWN_FLOW);
 }

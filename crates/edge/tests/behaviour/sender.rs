@@ -285,15 +285,15 @@ fn delivery_rates_are_of_bytes_and_times() {
     }
 }
 
-#[test]
-fn an_echo_counts_what_it_acknowledges() {
+/// A connection whose SYN and its answer have these flags.
+fn opened_with(syn_flags: TcpFlags, answer_flags: TcpFlags) -> Script {
     let mut tracker = Tracker::new(Default::default());
     tracker.sent(&Fields {
-        flags: TcpFlags::SYN | TcpFlags::ECE | TcpFlags::CWR,
+        flags: syn_flags,
         ..syn(0, None, true)
     });
     tracker.received(&Fields {
-        flags: TcpFlags::SYN | TcpFlags::ACK | TcpFlags::ECE,
+        flags: answer_flags,
         ..syn(0, Some(1), true)
     });
     tracker.sent(&Fields {
@@ -302,7 +302,15 @@ fn an_echo_counts_what_it_acknowledges() {
         ..Fields::default()
     });
     let id = tracker.table.find(&key()).unwrap();
-    let mut script = Script { tracker, id };
+    Script { tracker, id }
+}
+
+#[test]
+fn an_echo_counts_what_it_acknowledges() {
+    let mut script = opened_with(
+        TcpFlags::SYN | TcpFlags::ECE | TcpFlags::CWR,
+        TcpFlags::SYN | TcpFlags::ACK | TcpFlags::ECE,
+    );
     script.send(0, 0, 10);
     script.ack(40, 2, &[]);
     assert_eq!(script.signals()[Signal::EcnBytes], 0);
@@ -322,22 +330,10 @@ fn an_echo_counts_what_it_acknowledges() {
 
 #[test]
 fn accurate_ecn_counts_packets_and_bytes() {
-    let mut tracker = Tracker::new(Default::default());
-    tracker.sent(&Fields {
-        flags: TcpFlags::SYN.with_ace(0b111),
-        ..syn(0, None, true)
-    });
-    tracker.received(&Fields {
-        flags: (TcpFlags::SYN | TcpFlags::ACK).with_ace(0b010),
-        ..syn(0, Some(1), true)
-    });
-    tracker.sent(&Fields {
-        seq: 1,
-        ack: 1,
-        ..Fields::default()
-    });
-    let id = tracker.table.find(&key()).unwrap();
-    let mut script = Script { tracker, id };
+    let mut script = opened_with(
+        TcpFlags::SYN.with_ace(0b111),
+        (TcpFlags::SYN | TcpFlags::ACK).with_ace(0b010),
+    );
     script.send(0, 0, 20);
     let ack = |n: u32, ace: u8, bytes: Option<u32>| Fields {
         seq: 1,
