@@ -17,6 +17,7 @@ fn main() {
             "-Wall",
             "-Werror",
             "-mcpu=v3",
+            "-I../crates/kernel/bpf",
             "-I../crates/linux/bpf",
             "-idirafter",
             &multiarch,
@@ -26,5 +27,6 @@ fn main() {
         panic!("cannot compile bpf/baseline.bpf.c: {error:#}");
     }
     println!("cargo::rerun-if-changed=bpf");
+    println!("cargo::rerun-if-changed=../crates/kernel/bpf");
     println!("cargo::rerun-if-changed=../crates/linux/bpf");
 }

@@ -16,7 +16,7 @@ fn main() {
         let source = Path::new("bpf").join(format!("{name}.bpf.c"));
         let built = SkeletonBuilder::new()
             .source(&source)
-            .clang_args(["-Wall", "-Werror", "-mcpu=v3", "-idirafter", &multiarch])
+            .clang_args(["-Wall", "-Werror", "-mcpu=v3", "-I../kernel/bpf", "-idirafter", &multiarch])
             .build_and_generate(out.join(format!("{name}.skel.rs")));
         if let Err(error) = built {
             panic!(
@@ -27,4 +27,5 @@ fn main() {
         }
     }
     println!("cargo::rerun-if-changed=bpf");
+    println!("cargo::rerun-if-changed=../kernel/bpf");
 }

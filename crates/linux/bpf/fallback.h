@@ -9,6 +9,7 @@
 #pragma once
 
 #include "flow.h"
+#include "kernel.h"
 #include <bpf/bpf_core_read.h>
 
 /* Largest window that a flow may have grown to in its first slow start for the fallback to go on

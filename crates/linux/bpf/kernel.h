@@ -3,27 +3,13 @@
  * from the running kernel's BTF, so only names and types matter here. */
 #pragma once
 
-#include <linux/types.h>
-#include <linux/bpf.h>
-#include <bpf/bpf_helpers.h>
+#include "types.h"
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
-
-typedef __u8 u8;
-typedef __u16 u16;
-typedef __u32 u32;
-typedef __u64 u64;
-typedef __s32 s32;
-typedef __s64 s64;
-typedef _Bool bool;
-#define true 1
-#define false 0
-#define NULL ((void *)0)
 
 #define AF_INET6 10
 #define SOL_TCP 6
 #define TCP_CONGESTION 13
-#define TCP_CA_NAME_MAX 16
 #define TCP_INIT_CWND 10 /* RFC 6928 */
 #define TCP_INFINITE_SSTHRESH 0x7fffffff
 #define TCP_LISTEN 10
@@ -173,7 +159,7 @@ struct tcp_congestion_ops {
 	void (*init)(struct sock *sk);
 	void (*release)(struct sock *sk);
 	u32 flags;
-	char name[TCP_CA_NAME_MAX];
+	char name[NAME_BYTES];
 };
 
 #pragma clang attribute pop

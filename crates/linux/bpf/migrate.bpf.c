@@ -2,6 +2,7 @@
 /* Moves the TCP connections of one network namespace onto a congestion control and back: an
  * iterator that sets TCP_CONGESTION on each socket, under its lock. */
 #include "flow.h"
+#include "kernel.h"
 
 char _license[] SEC("license") = "GPL";
 

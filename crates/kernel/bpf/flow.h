@@ -5,7 +5,9 @@
  * `src/layout.rs` compares it with fairwater-exec. */
 #pragma once
 
-#include "kernel.h"
+#include "types.h"
+
+#define NAME_BYTES 16 /* TCP_CA_NAME_MAX */
 
 enum event_kind { EVENT_CREATED = 1, EVENT_REPORT = 2, EVENT_CLOSED = 3, EVENT_FAULT = 4 };
 
@@ -49,7 +51,7 @@ enum stage_set { SET_CWND = 1, SET_RATE = 2 };
 
 /* Of a congestion control. */
 struct name {
-	char bytes[TCP_CA_NAME_MAX];
+	char bytes[NAME_BYTES];
 };
 
 /* The plane's description of itself, in a map that any root process can find and read. */

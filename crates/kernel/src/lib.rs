@@ -1,0 +1,1 @@
+//! What datapaths in the kernel share.
