@@ -12,6 +12,7 @@ const volatile u16 algorithm = 0; /* index of the algorithm that is registered w
 const volatile bool needs_ecn = false;
 
 const volatile struct layouts layouts = {};
+const volatile struct socket_layouts socket_layouts = {};
 
 struct plane plane SEC(".data.plane");
 

@@ -8,8 +8,7 @@
  * done here. */
 #pragma once
 
-#include "flow.h"
-#include "kernel.h"
+#include "socket.h"
 #include <bpf/bpf_core_read.h>
 
 /* Largest window that a flow may have grown to in its first slow start for the fallback to go on

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Moves the TCP connections of one network namespace onto a congestion control and back: an
  * iterator that sets TCP_CONGESTION on each socket, under its lock. */
-#include "flow.h"
-#include "kernel.h"
+#include "socket.h"
 
 char _license[] SEC("license") = "GPL";
 
