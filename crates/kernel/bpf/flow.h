@@ -7,7 +7,6 @@
 
 #include "types.h"
 
-#define NAME_BYTES 16 /* TCP_CA_NAME_MAX */
 
 enum event_kind { EVENT_CREATED = 1, EVENT_REPORT = 2, EVENT_CLOSED = 3, EVENT_FAULT = 4 };
 

@@ -16,3 +16,5 @@ typedef _Bool bool;
 #define true 1
 #define false 0
 #define NULL ((void *)0)
+
+#define NAME_BYTES 16 /* of a congestion control: TCP_CA_NAME_MAX */
