@@ -8,20 +8,26 @@ use memmap2::{MmapOptions, MmapRaw};
 
 /// A mapped BPF array. Each access is one aligned atomic word, as the kernel writes meanwhile.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub struct Shared {
     map: MmapRaw,
 }
 
 impl Shared {
     /// Maps `len` bytes of the map for reading and writing.
-    pub(crate) fn writable(fd: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// The map cannot be mapped.
+    pub fn writable(fd: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
         Ok(Self {
             map: MmapOptions::new().len(len).map_raw(fd.as_raw_fd())?,
         })
     }
 
     /// Maps `len` bytes of the map read-only; storing to a word would fault.
-    pub(crate) fn read_only(fd: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// The map cannot be mapped.
+    pub fn read_only(fd: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
         Ok(Self {
             map: MmapOptions::new()
                 .len(len)
