@@ -3,9 +3,9 @@
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 
-use fairwater_lang::{Label, Severity, Span};
+use fairwater_lang::{Label, Span};
 
-pub use fairwater_lang::Diagnostics;
+pub use fairwater_lang::{Diagnostics, Severity};
 
 /// Errors shown of one file; more only make the first hard to find.
 const MAX_ERRORS: usize = 50;
@@ -21,6 +21,8 @@ pub struct Diagnostic {
     pub label: String,
     /// What to do about it.
     pub help: Option<String>,
+    /// Whether the document is refused for it.
+    pub severity: Severity,
 }
 
 impl Diagnostic {
@@ -32,6 +34,16 @@ impl Diagnostic {
             message: message.into(),
             label: String::new(),
             help: None,
+            severity: Severity::Error,
+        }
+    }
+
+    /// Something at these bytes of the file that is allowed, and probably not what was meant.
+    #[must_use]
+    pub fn warning(span: Range<usize>, message: impl Into<String>) -> Self {
+        Self {
+            severity: Severity::Warning,
+            ..Self::new(span, message)
         }
     }
 
@@ -64,7 +76,7 @@ impl Diagnostic {
             end: end.saturating_sub(mark),
         };
         fairwater_lang::Diagnostic {
-            severity: Severity::Error,
+            severity: self.severity,
             code: None,
             message: self.message,
             labels: vec![Label {
@@ -103,23 +115,39 @@ impl Sink {
         self.list.borrow().len() >= MAX_ERRORS
     }
 
-    /// Ends collecting.
+    /// Ends collecting; warnings alone refuse nothing.
     ///
     /// # Errors
-    /// What was found, if anything.
+    /// What was found, if one of it is an error.
     pub fn finish(self, file_name: &str, source: &str) -> Result<(), Diagnostics> {
+        self.finish_with_warnings(file_name, source).map(drop)
+    }
+
+    /// Ends collecting, and returns the warnings.
+    ///
+    /// # Errors
+    /// What was found, if one of it is an error.
+    pub fn finish_with_warnings(
+        self,
+        file_name: &str,
+        source: &str,
+    ) -> Result<Diagnostics, Diagnostics> {
         let mut list = self.list.into_inner();
-        if list.is_empty() {
-            return Ok(());
-        }
-        list.sort_by_key(|diagnostic| (diagnostic.span.start, diagnostic.span.end));
+        let is_refused = list.iter().any(|each| each.severity == Severity::Error);
+        // Errors first to the bound: it is they that must be mended.
+        list.sort_by_key(|each| {
+            let is_warning = each.severity == Severity::Warning;
+            (is_warning, each.span.start, each.span.end)
+        });
         let beyond = list.len().saturating_sub(MAX_ERRORS);
         list.truncate(MAX_ERRORS);
+        list.sort_by_key(|each| (each.span.start, each.span.end));
         let shown = list.into_iter().map(|diagnostic| diagnostic.shown(source));
         let mut list: Vec<_> = shown.collect();
         if let (1.., Some(last)) = (beyond, list.last_mut()) {
             last.help.push(format!("{beyond} more are not shown"));
         }
-        Err(Diagnostics::new(file_name, source, list))
+        let found = Diagnostics::new(file_name, source, list);
+        if is_refused { Err(found) } else { Ok(found) }
     }
 }

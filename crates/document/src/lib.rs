@@ -2,7 +2,7 @@
 //!
 //! [`tree::parse`] reads a text as a tree of values that know their places. [`fields::Fields`] takes
 //! the keys of a table one by one and names those that nobody asked for, [`quantity`] reads values
-//! with their units, and a [`diagnostic::Sink`] collects every mistake, to be shown under its line.
+//! with their units, [`network`] prefixes and ports, and a [`diagnostic::Sink`] collects every mistake, to be shown under its line.
 //! No I/O.
 //!
 //! ```
@@ -24,5 +24,6 @@
 
 pub mod diagnostic;
 pub mod fields;
+pub mod network;
 pub mod quantity;
 pub mod tree;

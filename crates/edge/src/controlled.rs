@@ -8,7 +8,7 @@ use fairwater_proto::{FlowId, FlowInfo};
 use fairwater_wire::Seq;
 
 use crate::enforce::{EcnTranslation, Limit, Window};
-use crate::policy::{Exemption, Policy, Treatment};
+use crate::policy::{Exemption, Policies, Treatment};
 use crate::track::{EcnMode, Flow, HalfOpen, Owner};
 use crate::{EdgeStatistics, FlowKey};
 
@@ -71,7 +71,7 @@ pub enum Fate {
 pub(crate) struct ControlledFlows {
     pub(crate) datapath: Datapath,
     pub(crate) peer: PeerId,
-    pub(crate) policy: Policy,
+    pub(crate) policies: Policies,
     /// How long a flow waits for its program before it is released.
     pub(crate) grace: Duration,
     pub(crate) statistics: EdgeStatistics,
@@ -182,7 +182,8 @@ impl Owner<Fate> for ControlledFlows {
         half_open: Option<&HalfOpen>,
         fate: &mut Fate,
     ) {
-        let Some(treatment) = (self.policy)(key) else {
+        let began = half_open.map_or(now, HalfOpen::began);
+        let Some(treatment) = self.policies.treatment(key, began) else {
             return;
         };
         *fate = match half_open {

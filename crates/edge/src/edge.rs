@@ -9,7 +9,7 @@ use fairwater_wire::{Checksum, EcnCodepoint, Layout, ParseError, Rewriter, Seq, 
 
 use crate::controlled::{ControlledFlow, ControlledFlows, Fate, initial_window};
 use crate::enforce::{EcnChanges, WindowUpdate};
-use crate::policy::{Exemption, Policy, Treatment};
+use crate::policy::{Exemption, Policies, Policy, Treatment};
 use crate::track::{self, Acked, Event, Flow, Ignored, Seen, Sent, Table, TableConfig};
 use crate::{Direction, FlowKey, Segment};
 
@@ -79,7 +79,7 @@ impl Edge {
             flows: ControlledFlows {
                 datapath,
                 peer,
-                policy,
+                policies: Policies::new(policy),
                 grace: DEFAULT_GRACE,
                 statistics: EdgeStatistics::default(),
             },
@@ -117,6 +117,17 @@ impl Edge {
         &mut self.flows.datapath
     }
 
+    /// Sets how long a flow waits for its program before it is released; [`DEFAULT_GRACE`] at first.
+    pub const fn set_grace(&mut self, grace: Duration) {
+        self.flows.grace = grace;
+    }
+
+    /// Replaces the policy. Connections that are open keep what they have, and those that are opening now are
+    /// under the policy that their first SYN was under.
+    pub fn set_policy(&mut self, now: Time, policy: Policy) {
+        self.flows.policies.replace(now, policy);
+    }
+
     /// The connections.
     #[must_use]
     pub const fn connections(&self) -> &Table<Fate> {
@@ -132,6 +143,9 @@ impl Edge {
     /// Forgets connections that have been silent for too long. Takes time in their number.
     pub fn expire(&mut self, now: Time) {
         self.table.expire(now, &mut self.flows);
+        self.flows
+            .policies
+            .expire(now, self.table.config().half_open);
     }
 
     /// A packet passes. What is not a whole segment of TCP passes untouched.
@@ -249,7 +263,7 @@ impl Edge {
             }
             return;
         };
-        let treatment = (self.flows.policy)(key);
+        let treatment = self.flows.policies.treatment(key, half_open.began());
         let Some(treatment) = treatment.filter(|_| Exemption::of(half_open).is_none()) else {
             let translated = half_open.translated;
             if direction == Direction::ToGuest {

@@ -9,6 +9,8 @@
 //! - [`Edge`] is the box. Each controlled connection is a flow of its [`Datapath`](fairwater_datapath::Datapath), so
 //!   that programs and algorithms control guests as they control any sender. Without a plane the box steps aside.
 //!
+//! - [`policy`] is the operator's file: which connections are controlled, and how.
+//!
 //! What the box does not understand, or must not touch ([`Exemption`]), passes as it came.
 //!
 //! # Not here yet
@@ -17,8 +19,6 @@
 //! - DCTCP between two edges (vCC A.7). The receiver's side of RFC 3168 is here; what echoes packet by packet is
 //!   not, so planes are told that the box negotiates no ECN for algorithms that require that.
 //! - A window scale unit above one segment is rounded up without dithering: [`Treatment::max_scale`] avoids it.
-//! - The policy's file, and hysteresis between algorithms: [`Policy`] is a function, and the datapath's
-//!   hand-over changes an algorithm.
 //! - Reductions after RFC 6937 beside native ECN flows (vCC appendix B) are the program's to make.
 
 #![deny(unsafe_code)]
@@ -27,12 +27,12 @@ mod controlled;
 mod edge;
 pub mod enforce;
 mod key;
-mod policy;
+pub mod policy;
 mod segment;
 pub mod track;
 
 pub use controlled::{ControlledFlow, Fate};
 pub use edge::{DEFAULT_GRACE, Edge, EdgeStatistics, PortPacket, Verdict};
 pub use key::{Direction, FlowKey};
-pub use policy::{Exemption, Policy, Treatment};
+pub use policy::{EdgePolicy, Exemption, Policy, Treatment};
 pub use segment::Segment;

@@ -138,6 +138,7 @@ struct frame {
 
 /* For its type alone, which reaches Rust. */
 struct layouts {
+	struct plane plane;
 	struct frame frame;
 	enum event_kind event_kind;
 	enum flow_state flow_state;

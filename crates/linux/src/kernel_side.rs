@@ -2,26 +2,24 @@
 //! control for each algorithm.
 
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::{io, process};
 
-use fairwater_exec::ebpf::fit;
 use fairwater_exec::frame::FrameLayout;
-use fairwater_lang::{Program, SignalSet};
-use fairwater_plane::{Ecn, HostedAlgorithm, ProgramId};
+use fairwater_kernel::{
+    Frames, Memory, PAGE_BYTES, PlanePage, ProgramMaps, ProgramSet, Shared, now_us,
+};
+use fairwater_lang::SignalSet;
+use fairwater_plane::{Ecn, HostedAlgorithm};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, OpenObject};
+use libbpf_rs::{Link, MapCore, MapHandle, OpenObject};
 
-use crate::clock::now_us;
-use crate::compiled::{Callback, Context, Entry, load};
+use crate::compiled::{Callback, Entry};
 use crate::congestion_controls::{kernel_name, unique_name};
-use crate::flow::{Frame, Frames, PlanePage};
 use crate::kernel_types::KernelTypes;
-use crate::layout::{self, MAX_ALGORITHMS, MAX_PROGRAMS};
-use crate::shared::Shared;
 use crate::skeleton::datapath::{FairwaterSkel, FairwaterSkelBuilder, OpenFairwaterSkel};
-use crate::{LinuxError, Options, observe};
+use crate::{LinuxError, Options, layout, observe};
 
 /// What fails when the kernel does not take the programs.
 const LOAD: &str = "load the kernel side";
@@ -43,6 +41,35 @@ struct Maps {
     programs: [MapHandle; 2],
 }
 
+impl Maps {
+    /// Loads the programs into the arrays of both callbacks.
+    fn install(
+        &self,
+        programs: &ProgramSet<'_>,
+        layout: FrameLayout,
+        types: &KernelTypes,
+    ) -> Result<(), LinuxError> {
+        let maps = ProgramMaps {
+            frames: self.frames.as_fd(),
+            events: self.events.as_fd(),
+            page: self.page.as_fd(),
+        };
+        let callbacks = [Callback::Ack, Callback::Timeout];
+        for (callback, array) in callbacks.into_iter().zip(&self.programs) {
+            programs.install(layout, array, |index| {
+                let entry = Entry {
+                    types,
+                    maps,
+                    callback,
+                    index,
+                };
+                entry.target()
+            })?;
+        }
+        Ok(())
+    }
+}
+
 /// An algorithm that is registered as a congestion control.
 #[derive(Debug)]
 pub(crate) struct Registered {
@@ -60,38 +87,9 @@ pub(crate) struct Registered {
 /// The kernel side of a datapath.
 #[derive(Debug)]
 pub(crate) struct KernelSide {
-    layout: FrameLayout,
-    frames: Frames,
-    page: PlanePage,
+    memory: Memory,
     maps: Maps,
-    programs: ProgramTable,
     registered: Vec<Registered>,
-}
-
-/// The programs of all algorithms, by their index in the kernel's arrays.
-#[derive(Debug, Default)]
-pub(crate) struct ProgramTable(Vec<ProgramId>);
-
-impl ProgramTable {
-    /// The program of an index; `None` past the end.
-    pub(crate) fn at(&self, index: u32) -> Option<ProgramId> {
-        self.0.get(index as usize).copied()
-    }
-
-    /// Index of a program.
-    pub(crate) fn index(&self, program: ProgramId) -> Option<u32> {
-        let index = self.0.iter().position(|known| *known == program)?;
-        u32::try_from(index).ok()
-    }
-}
-
-/// A program on its way into the kernel.
-#[derive(Debug, Clone, Copy)]
-struct NamedProgram<'a> {
-    algorithm: &'a str,
-    name: &'a str,
-    program: &'a Program,
-    idle_restart: bool,
 }
 
 impl KernelSide {
@@ -102,31 +100,8 @@ impl KernelSide {
         options: &Options,
         types: &KernelTypes,
     ) -> Result<Self, LinuxError> {
-        let mut table = ProgramTable::default();
-        let mut programs = Vec::new();
-        for (algorithm, hosted) in algorithms {
-            let algorithm = u32::try_from(*algorithm).unwrap_or(u32::MAX);
-            for (index, loaded) in (0..).zip(hosted.programs()) {
-                table.0.push(ProgramId::new(algorithm, index));
-                programs.push(NamedProgram {
-                    algorithm: hosted.name(),
-                    name: loaded.name(),
-                    program: loaded.program(),
-                    idle_restart: hosted.requirements().idle_restart,
-                });
-            }
-        }
-        if programs.len() > MAX_PROGRAMS || algorithms.len() > MAX_ALGORITHMS {
-            return Err(LinuxError::TooManyPrograms {
-                algorithms: algorithms.len(),
-                programs: programs.len(),
-            });
-        }
-        let layout = fit(programs.iter().map(|p| p.program));
-        let read = programs
-            .iter()
-            .fold(SignalSet::EMPTY, |all, p| all.union(p.program.signals));
-
+        let programs = ProgramSet::new(algorithms)?;
+        let (layout, read) = (programs.layout(), programs.signals());
         let mut side: Option<Self> = None;
         for (index, (algorithm, hosted)) in algorithms.iter().enumerate() {
             let setup = Setup {
@@ -139,10 +114,10 @@ impl KernelSide {
             };
             match &mut side {
                 Some(side) => {
-                    let registered = setup.register(&side.maps, &side.page)?;
+                    let registered = setup.register(&side.maps, &side.memory.page)?;
                     side.registered.push(registered);
                 }
-                None => side = Some(setup.create(&programs, std::mem::take(&mut table), types)?),
+                None => side = Some(setup.create(&programs, types)?),
             }
         }
         side.ok_or(LinuxError::NoAlgorithm)
@@ -159,20 +134,9 @@ impl KernelSide {
         registered.find(|(_, registered)| registered.algorithm == algorithm)
     }
 
-    pub(crate) fn page(&self) -> &PlanePage {
-        &self.page
-    }
-
-    pub(crate) fn frame(&self, slot: u32) -> Option<Frame<'_>> {
-        self.frames.get(slot)
-    }
-
-    pub(crate) fn layout(&self) -> FrameLayout {
-        self.layout
-    }
-
-    pub(crate) fn programs(&self) -> &ProgramTable {
-        &self.programs
+    /// What the plane shares with it.
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
     }
 
     /// The ring of created, report, closed and fault events.
@@ -200,8 +164,7 @@ impl Setup<'_> {
     /// algorithm.
     fn create(
         &self,
-        programs: &[NamedProgram<'_>],
-        table: ProgramTable,
+        programs: &ProgramSet<'_>,
         types: &KernelTypes,
     ) -> Result<KernelSide, LinuxError> {
         let name = self.name(0)?;
@@ -225,20 +188,13 @@ impl Setup<'_> {
         let max_flows = usize::try_from(self.options.max_flows).unwrap_or(usize::MAX);
         let frame_size = self.layout.size();
         let frames = Frames::new(map(&maps.frames, frame_size * max_flows)?, frame_size);
-        let page = PlanePage(map(&maps.page, layout::plane::SIZE)?);
+        let page = PlanePage::new(map(&maps.page, PAGE_BYTES)?);
         let info = maps
             .frames
             .info()
             .map_err(LinuxError::bpf("find the frames' map"))?;
         page.frames_id().store(info.info.id, Relaxed);
-        let context = Context {
-            types,
-            layout: self.layout,
-            frames: maps.frames.as_fd(),
-            events: maps.events.as_fd(),
-            plane: maps.page.as_fd(),
-        };
-        install(programs, &context, &maps.programs)?;
+        maps.install(programs, self.layout, types)?;
         page.heartbeat_us().store(now_us(), Release);
         let registered = match self.attach(&mut skel, name, &page) {
             Err(LinuxError::NameTaken { .. }) if self.options.unique_names => {
@@ -247,11 +203,13 @@ impl Setup<'_> {
             result => result?,
         };
         Ok(KernelSide {
-            layout: self.layout,
-            frames,
-            page,
+            memory: Memory {
+                layout: self.layout,
+                frames,
+                page,
+                programs: programs.table().clone(),
+            },
             maps,
-            programs: table,
             registered: vec![registered],
         })
     }
@@ -353,7 +311,7 @@ impl Setup<'_> {
     fn size(
         &self,
         open: &mut OpenFairwaterSkel<'_>,
-        programs: &[NamedProgram<'_>],
+        programs: &ProgramSet<'_>,
     ) -> libbpf_rs::Result<()> {
         let options = self.options;
         let frame_size = u32::try_from(self.layout.size()).map_err(|_| out_of_memory())?;
@@ -368,7 +326,7 @@ impl Setup<'_> {
             plane.pid = process::id();
             plane.frame_size = frame_size;
             plane.max_flows = options.max_flows;
-            for (index, from) in programs.iter().enumerate() {
+            for (index, from) in programs.programs().iter().enumerate() {
                 copy(&mut plane.programs[index], from.name);
                 plane.idle_restart[index / 32] |= u32::from(from.idle_restart) << (index % 32);
             }
@@ -399,30 +357,4 @@ fn copy(to: &mut [i8], from: &str) {
     for (to, from) in to[..room].iter_mut().zip(from.bytes()) {
         *to = from.cast_signed();
     }
-}
-
-/// Loads the programs and puts them into the arrays of both callbacks.
-fn install(
-    programs: &[NamedProgram<'_>],
-    context: &Context<'_>,
-    arrays: &[MapHandle; 2],
-) -> Result<(), LinuxError> {
-    for (index, named) in (0u32..).zip(programs) {
-        for (callback, array) in [Callback::Ack, Callback::Timeout].into_iter().zip(arrays) {
-            let entry = Entry {
-                context,
-                callback,
-                index,
-            };
-            let loaded = load(named.algorithm, named.name, named.program, &entry)?;
-            array
-                .update(
-                    &index.to_ne_bytes(),
-                    &loaded.as_raw_fd().to_ne_bytes(),
-                    MapFlags::ANY,
-                )
-                .map_err(LinuxError::bpf("install a program"))?;
-        }
-    }
-    Ok(())
 }

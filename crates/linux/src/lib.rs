@@ -18,12 +18,9 @@
 //! the fallback, the kernel's own Cubic, and takes them back when it returns.
 
 mod cgroups;
-mod clock;
 mod compiled;
 mod congestion_controls;
 mod error;
-mod flow;
-mod inbox;
 mod kernel_side;
 mod kernel_types;
 mod layout;
@@ -32,15 +29,12 @@ mod moved;
 pub mod observe;
 mod options;
 pub mod probe;
-mod shared;
 mod skeleton;
-mod staging;
 mod tcp;
-mod wakeup;
 
 pub use congestion_controls::native_default;
 pub use error::LinuxError;
-pub use flow::FlowState;
+pub use fairwater_kernel::FlowState;
 pub use migration::MigrationCounts;
 pub use moved::MovedConnections;
 pub use options::Options;

@@ -5,13 +5,9 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering::Relaxed;
 
+use fairwater_kernel::{FlowState, Frames, PAGE_BYTES, PlanePage, Shared, now_us};
 use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
 use libbpf_rs::{MapCore, MapHandle};
-
-use crate::clock::now_us;
-use crate::flow::{FlowState, Frames, PlanePage};
-use crate::layout;
-use crate::shared::Shared;
 
 /// Map that holds a plane's page.
 const PLANE_MAP: &[u8] = b".data.plane";
@@ -124,8 +120,8 @@ fn found_programs() -> Vec<FoundPlane> {
             for map in maps.into_iter().flatten() {
                 match map.name().as_encoded_bytes() {
                     PLANE_MAP => {
-                        let memory = Shared::read_only(map.as_fd(), layout::plane::SIZE).ok()?;
-                        page = Some(PlanePage(memory));
+                        let memory = Shared::read_only(map.as_fd(), PAGE_BYTES).ok()?;
+                        page = Some(PlanePage::new(memory));
                     }
                     ORIGINS_MAP => origins = Some(map),
                     _ => {}

@@ -12,7 +12,6 @@ mod clock;
 mod emulator;
 mod error;
 mod namespace;
-mod netlink;
 mod packet;
 mod path;
 mod preflight;

@@ -17,8 +17,8 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::protocols::NETLINK_ROUTE;
 
 use crate::namespace::Namespace;
-use crate::netlink::Netlink;
 use crate::tun;
+use fairwater_netlink::Netlink;
 
 /// Two hosts, and the network's ends of their devices.
 #[derive(Debug)]

@@ -18,8 +18,8 @@ use netlink_sys::protocols::NETLINK_SOCK_DIAG;
 
 use crate::clock::{Clock, thread_cpu};
 use crate::namespace::{self, Namespace};
-use crate::netlink::Netlink;
 use crate::packet::FIRST_PORT;
+use fairwater_netlink::Netlink;
 
 /// Samples of each measured flow, in order of time.
 pub(crate) type Samples = Vec<Vec<SocketSample>>;

@@ -116,7 +116,7 @@ impl HalfOpen {
     }
 
     /// When its first SYN was seen.
-    pub(super) const fn began(&self) -> Time {
+    pub(crate) const fn began(&self) -> Time {
         self.began
     }
 

@@ -113,6 +113,11 @@ impl<T: Default> Table<T> {
         }
     }
 
+    /// How much the table keeps, and for how long.
+    pub(crate) const fn config(&self) -> &TableConfig {
+        &self.config
+    }
+
     /// Open connections.
     #[must_use]
     pub fn len(&self) -> usize {

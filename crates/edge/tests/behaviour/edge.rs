@@ -337,3 +337,47 @@ fn what_cannot_be_read_passes_and_is_counted() {
     assert_eq!(unreadable[ParseError::TcpDataOffset.index()], 1);
     assert_eq!(unreadable[ParseError::IpVersion.index()], 1);
 }
+
+#[test]
+fn a_connection_goes_on_under_the_policy_that_it_began_under() {
+    let shifted = || Treatment {
+        max_scale: Some(3),
+        ..treatment()
+    };
+    let mut it = Box::new(&constant(5_000), shifted());
+    it.sent(&syn(0, None, true));
+    it.now = ms(1);
+    it.edge
+        .set_policy(it.now, std::boxed::Box::new(|_: &_| None));
+    // The guest is told of a shift in the answer, whatever the policy says since.
+    let answer = syn(0, Some(1), true);
+    it.received(&Fields {
+        flags: answer.flags | TcpFlags::ECE,
+        ..answer
+    });
+    it.sent(&data(0));
+    assert!(it.controlled().translates_ecn());
+    // The next one is under the new policy.
+    it.now = ms(2);
+    it.edge.expire(it.now);
+    it.sent(&syn(0, None, true));
+    it.received(&syn(0, Some(1), true));
+    it.sent(&data(0));
+    assert!(matches!(it.fate(), Some(Fate::Passed)));
+}
+
+#[test]
+fn a_flow_waits_as_long_as_it_is_told_to() {
+    let mut it = Box::new(&constant(5_000), treatment());
+    it.edge.set_grace(std::time::Duration::from_millis(5));
+    it.is_alive = false;
+    it.open();
+    it.sent(&data(0));
+    it.sent(&data(1));
+    it.now = ms(4);
+    it.received(&ack(1, TcpFlags::NONE));
+    assert_eq!(it.controlled().limit(), Limit::Target(11_000));
+    it.now = ms(5);
+    it.received(&ack(2, TcpFlags::NONE));
+    assert_eq!(it.controlled().limit(), Limit::Released);
+}

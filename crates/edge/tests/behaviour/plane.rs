@@ -39,7 +39,7 @@ pub(crate) fn treatment() -> Treatment {
         algorithm: Arc::from(""),
         ecn: true,
         police: true,
-        max_scale: None,
+        ..Treatment::default()
     }
 }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use fairwater_document::diagnostic::{Diagnostic, Diagnostics, Sink};
 use fairwater_document::fields::{Fields, InvalidValue, refuse};
-use fairwater_document::quantity;
 use fairwater_document::tree::{self, Node, Value};
+use fairwater_document::{network, quantity};
 use fairwater_linux::Options;
 use fairwater_plane::nearest;
 use fairwater_service::{Policy, Rule};
@@ -352,18 +352,6 @@ fn rule(
     names: &Names<'_>,
     has_own_process: &dyn Fn(&str) -> bool,
 ) -> Option<Rule> {
-    let prefix = |node: &Node| {
-        let text = quantity::text(node)?;
-        let host = || {
-            text.parse()
-                .ok()
-                .map(|address: std::net::IpAddr| address.into())
-        };
-        text.parse().ok().or_else(host).ok_or_else(|| InvalidValue {
-            message: format!("`{text}` is not a prefix"),
-            allowed: "a prefix such as `10.0.0.0/8` or `2001:db8::/32`".to_owned(),
-        })
-    };
     let mark = |node: &Node| {
         let number = quantity::integer(node)?;
         u32::try_from(number).map_err(|_| InvalidValue {
@@ -374,9 +362,9 @@ fn rule(
     let rule = Rule {
         datapath: fields.optional("datapath", quantity::text),
         cgroup: fields.optional("cgroup", cgroup),
-        local_port: fields.optional("local_port", ports),
-        remote_port: fields.optional("remote_port", ports),
-        prefix: fields.optional("prefix", prefix),
+        local_port: fields.optional("local_port", network::ports),
+        remote_port: fields.optional("remote_port", network::ports),
+        prefix: fields.optional("prefix", network::prefix),
         mark: fields.optional("mark", mark),
         algorithm: String::new(),
     };
@@ -409,17 +397,4 @@ fn cgroup(node: &Node) -> Result<String, InvalidValue> {
         allowed: "a path from the root of cgroups, such as `/system.slice/backup.service`"
             .to_owned(),
     })
-}
-
-/// `443`, or `"49152-65535"`.
-fn ports(node: &Node) -> Result<RangeInclusive<u16>, InvalidValue> {
-    let text = node.plain().unwrap_or_default();
-    let (first, last) = text.split_once('-').unwrap_or((&text, &text));
-    match (first.trim().parse::<u16>(), last.trim().parse::<u16>()) {
-        (Ok(first), Ok(last)) if first <= last => Ok(first..=last),
-        _ => Err(InvalidValue {
-            message: "it is no port".to_owned(),
-            allowed: "a port such as `443`, or a range such as `\"49152-65535\"`".to_owned(),
-        }),
-    }
 }

@@ -6,7 +6,7 @@ use crate::FlowKey;
 use crate::track::{EcnMode, HalfOpen};
 
 /// What is to be done with a connection.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Treatment {
     /// The algorithm's name; empty for the plane's first.
     pub algorithm: Arc<str>,
@@ -18,6 +18,19 @@ pub struct Treatment {
     /// that whole segments fit and nothing is left for a small one; it reaches 512 KiB then. `None` leaves the
     /// peer's.
     pub max_scale: Option<u8>,
+    /// The connection divides its windows with others by weight.
+    pub share: Option<Share>,
+    /// Name of the selector that changes the algorithm; `algorithm` is what it begins with.
+    pub selector: Option<Arc<str>>,
+}
+
+/// A connection's part in a group that divides the sum of its windows (vCC §4).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Share {
+    /// Name of the group; empty for the one that has no name.
+    pub group: Arc<str>,
+    /// Weight, from 1.
+    pub weight: u16,
 }
 
 /// Chooses what is done with a connection; `None` leaves it alone. It is asked when a connection opens, and

@@ -9,13 +9,13 @@ use std::sync::atomic::fence;
 use fairwater_exec::frame::{self, Fault, FrameLayout};
 use fairwater_plane::Command;
 
-use crate::flow::Frame;
-use crate::kernel_side::KernelSide;
+use crate::flows::Memory;
+use crate::frame::Frame;
 use crate::layout::NO_PROGRAM;
 
 /// Stages `command` for the flow of that generation. Does nothing if another flow has the slot.
-pub(crate) fn stage(frame: Frame<'_>, side: &KernelSide, generation: u32, command: &Command) {
-    let layout = side.layout();
+pub(crate) fn stage(frame: Frame<'_>, memory: &Memory, generation: u32, command: &Command) {
+    let layout = memory.layout;
     if frame.generation() != generation {
         return;
     }
@@ -39,7 +39,7 @@ pub(crate) fn stage(frame: Frame<'_>, side: &KernelSide, generation: u32, comman
         set.store(0, Relaxed);
         clear_updates(frame, layout);
     }
-    if let Some(next) = command.switch.and_then(|to| side.programs().index(to)) {
+    if let Some(next) = command.switch.and_then(|to| memory.programs.index(to)) {
         program.store(next, Relaxed);
         frame
             .u32(frame::STAGE_INSTALL as usize)

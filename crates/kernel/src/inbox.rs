@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use libbpf_rs::{MapHandle, RingBuffer, RingBufferBuilder};
 
-use crate::LinuxError;
+use crate::KernelError;
 use crate::layout::event_kind;
 
 /// 64-bit words of an event's header: `struct event` of `bpf/flow.h`.
@@ -131,7 +131,7 @@ unsafe impl Send for Inbox {}
 
 impl Inbox {
     /// Reads this ring.
-    pub(crate) fn new(events: &MapHandle) -> Result<Self, LinuxError> {
+    pub(crate) fn new(events: &MapHandle) -> Result<Self, KernelError> {
         let what = "read the event ring";
         let batch = Rc::new(RefCell::new(Batch::default()));
         let into = Rc::clone(&batch);
@@ -140,11 +140,11 @@ impl Inbox {
             0
         };
         let mut builder = RingBufferBuilder::new();
-        builder.add(events, take).map_err(LinuxError::bpf(what))?;
+        builder.add(events, take).map_err(KernelError::bpf(what))?;
         let map = events.as_fd().try_clone_to_owned();
         Ok(Self {
-            ring: builder.build().map_err(LinuxError::bpf(what))?,
-            map: map.map_err(LinuxError::io(what))?,
+            ring: builder.build().map_err(KernelError::bpf(what))?,
+            map: map.map_err(KernelError::io(what))?,
             batch,
         })
     }

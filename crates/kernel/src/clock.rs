@@ -3,7 +3,7 @@
 use rustix::time::{ClockId, clock_gettime};
 
 /// Now, µs since boot.
-pub(crate) fn now_us() -> u64 {
+pub fn now_us() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000
         + u64::try_from(now.tv_nsec).unwrap_or(0) / 1000

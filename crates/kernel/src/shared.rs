@@ -8,20 +8,26 @@ use memmap2::{MmapOptions, MmapRaw};
 
 /// A mapped BPF array. Each access is one aligned atomic word, as the kernel writes meanwhile.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub struct Shared {
     map: MmapRaw,
 }
 
 impl Shared {
     /// Maps `len` bytes of the map for reading and writing.
-    pub(crate) fn writable(fd: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// The map cannot be mapped.
+    pub fn writable(fd: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
         Ok(Self {
             map: MmapOptions::new().len(len).map_raw(fd.as_raw_fd())?,
         })
     }
 
     /// Maps `len` bytes of the map read-only; storing to a word would fault.
-    pub(crate) fn read_only(fd: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// The map cannot be mapped.
+    pub fn read_only(fd: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
         Ok(Self {
             map: MmapOptions::new()
                 .len(len)
@@ -43,7 +49,8 @@ impl Shared {
     }
 
     /// The 32-bit word at that offset, a multiple of 4 within the map.
-    pub(crate) fn u32(&self, offset: usize) -> &AtomicU32 {
+    #[must_use]
+    pub fn u32(&self, offset: usize) -> &AtomicU32 {
         let word = self.at(offset, 4);
         #[expect(unsafe_code, reason = "the kernel shares this memory")]
         // SAFETY: in bounds and aligned (checked above; a mapping starts at a page), alive as
@@ -54,7 +61,8 @@ impl Shared {
     }
 
     /// The 64-bit word at that offset, a multiple of 8 within the map.
-    pub(crate) fn u64(&self, offset: usize) -> &AtomicU64 {
+    #[must_use]
+    pub fn u64(&self, offset: usize) -> &AtomicU64 {
         let word = self.at(offset, 8);
         #[expect(unsafe_code, reason = "the kernel shares this memory")]
         // SAFETY: as for `u32`.

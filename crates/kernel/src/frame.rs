@@ -1,5 +1,4 @@
-//! Typed access to a flow's frame and to the plane's page, which the kernel side shares
-//! (`bpf/flow.h`).
+//! Typed access to a flow's frame, which the kernel side shares (`bpf/flow.h`).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -8,7 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, fence};
 use fairwater_exec::frame;
 use fairwater_plane::FlowInfo;
 
-use crate::layout::{self, MAX_ALGORITHMS, MAX_PROGRAMS, flow_state, plane};
+use crate::layout::{self, flow_state};
 use crate::shared::Shared;
 
 /// Who controls a flow now.
@@ -49,18 +48,19 @@ impl FlowState {
 
 /// The frames of one algorithm's flows, by slot.
 #[derive(Debug)]
-pub(crate) struct Frames {
+pub struct Frames {
     memory: Shared,
     frame_size: usize,
 }
 
 impl Frames {
-    pub(crate) fn new(memory: Shared, frame_size: usize) -> Self {
+    /// These frames, of so many bytes each.
+    pub fn new(memory: Shared, frame_size: usize) -> Self {
         Self { memory, frame_size }
     }
 
     /// Frame of a slot; `None` past the end.
-    pub(crate) fn get(&self, slot: u32) -> Option<Frame<'_>> {
+    pub fn get(&self, slot: u32) -> Option<Frame<'_>> {
         let base = usize::try_from(slot).ok()?.checked_mul(self.frame_size)?;
         let end = base.checked_add(self.frame_size)?;
         (end <= self.memory.len()).then_some(Frame {
@@ -72,7 +72,7 @@ impl Frames {
 
 /// One flow's frame.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Frame<'m> {
+pub struct Frame<'m> {
     memory: &'m Shared,
     base: usize,
 }
@@ -87,11 +87,12 @@ impl<'m> Frame<'m> {
     }
 
     /// `None` when no flow has the slot.
-    pub(crate) fn state(self) -> Option<FlowState> {
+    pub fn state(self) -> Option<FlowState> {
         FlowState::from_raw(self.u32(layout::frame::STATE).load(Acquire))
     }
 
-    pub(crate) fn generation(self) -> u32 {
+    /// Generation of the slot: flows of a slot differ in it.
+    pub fn generation(self) -> u32 {
         self.u32(layout::frame::GENERATION).load(Relaxed)
     }
 
@@ -100,18 +101,18 @@ impl<'m> Frame<'m> {
     }
 
     /// The program that runs, by index; [`NO_PROGRAM`] before the first.
-    pub(crate) fn program(self) -> u32 {
+    pub fn program(self) -> u32 {
         self.u32(layout::frame::PROGRAM).load(Relaxed)
     }
 
     /// Index of the flow's algorithm among those that are registered.
-    pub(crate) fn algorithm(self) -> usize {
+    pub fn algorithm(self) -> usize {
         let word = self.u32(layout::frame::FAMILY).load(Relaxed);
         (word >> 16) as usize
     }
 
     /// The flow has another algorithm from now on.
-    pub(crate) fn set_algorithm(self, place: usize) {
+    pub fn set_algorithm(self, place: usize) {
         let word = self.u32(layout::frame::FAMILY);
         let family = word.load(Relaxed) & 0xffff;
         // There are at most `MAX_ALGORITHMS`.
@@ -120,12 +121,13 @@ impl<'m> Frame<'m> {
     }
 
     /// Slow-start threshold, bytes; `None` before the first loss.
-    pub(crate) fn ssthresh(self) -> Option<u64> {
+    pub fn ssthresh(self) -> Option<u64> {
         let bytes = self.u64(layout::frame::SSTHRESH).load(Relaxed);
         Some(bytes).filter(|bytes| *bytes != u64::MAX)
     }
 
-    pub(crate) fn fallbacks(self) -> u32 {
+    /// Times that the flow went under the fallback because the plane was silent.
+    pub fn fallbacks(self) -> u32 {
         self.u32(layout::frame::FALLBACKS).load(Relaxed)
     }
 
@@ -133,53 +135,58 @@ impl<'m> Frame<'m> {
         self.u32(frame::FAULT as usize)
     }
 
-    pub(crate) fn bytes_acked(self) -> u64 {
+    /// Bytes acknowledged since the flow began; at most a quarter of an RTT old.
+    pub fn bytes_acked(self) -> u64 {
         self.u64(layout::frame::BYTES_ACKED).load(Relaxed)
     }
 
     /// Packets retransmitted since the connection began.
-    pub(crate) fn retransmitted(self) -> u64 {
+    pub fn retransmitted(self) -> u64 {
         u64::from(self.u32(layout::frame::RETRANSMITTED).load(Relaxed))
     }
 
     /// The latest RTT sample, µs.
-    pub(crate) fn rtt_us(self) -> u64 {
+    pub fn rtt_us(self) -> u64 {
         u64::from(self.u32(layout::frame::RTT_US).load(Relaxed))
     }
 
     /// Id of the cgroup of the flow's socket; 0 is none.
-    pub(crate) fn cgroup(self) -> u64 {
+    pub fn cgroup(self) -> u64 {
         self.u64(layout::frame::CGROUP).load(Relaxed)
     }
 
     /// Maximum segment size, bytes of payload: the kernel's at the flow's last invocation.
-    pub(crate) fn mss(self) -> u32 {
+    pub fn mss(self) -> u32 {
         self.u32(layout::frame::MSS).load(Relaxed)
     }
 
     /// `SO_MARK` of the flow's socket.
-    pub(crate) fn mark(self) -> u32 {
+    pub fn mark(self) -> u32 {
         self.u32(layout::frame::MARK).load(Relaxed)
     }
 
-    pub(crate) fn born_us(self) -> u64 {
+    /// When the flow began, µs of the datapath's clock.
+    pub fn born_us(self) -> u64 {
         self.u64(layout::frame::BORN_US).load(Relaxed)
     }
 
-    pub(crate) fn srtt_us(self) -> u64 {
+    /// Smoothed RTT, µs; 0 before the first sample.
+    pub fn srtt_us(self) -> u64 {
         u64::from(self.u32(layout::frame::SRTT_US).load(Relaxed))
     }
 
-    pub(crate) fn cwnd(self) -> u64 {
+    /// The congestion window, bytes.
+    pub fn cwnd(self) -> u64 {
         self.u64(frame::CWND as usize).load(Relaxed)
     }
 
-    pub(crate) fn rate(self) -> u64 {
+    /// The pacing rate, bytes/s; 0 for none.
+    pub fn rate(self) -> u64 {
         self.u64(frame::RATE as usize).load(Relaxed)
     }
 
     /// Publishes the flow's aggregate: the plane's number and the key as text.
-    pub(crate) fn set_aggregate(self, aggregate: Option<(u32, &str)>) {
+    pub fn set_aggregate(self, aggregate: Option<(u32, &str)>) {
         // No aggregate while the key is being written.
         self.u32(layout::frame::AGGREGATE).store(0, Relaxed);
         fence(Release);
@@ -197,7 +204,7 @@ impl<'m> Frame<'m> {
     }
 
     /// The plane's number of the flow's aggregate, and the key as text.
-    pub(crate) fn aggregate(self) -> Option<(u32, String)> {
+    pub fn aggregate(self) -> Option<(u32, String)> {
         let number = self
             .u32(layout::frame::AGGREGATE)
             .load(Acquire)
@@ -231,7 +238,7 @@ impl<'m> Frame<'m> {
     }
 
     /// Local and remote address.
-    pub(crate) fn addresses(self) -> (SocketAddr, SocketAddr) {
+    pub fn addresses(self) -> (SocketAddr, SocketAddr) {
         let [a, b, c, d] = self
             .u32(layout::frame::LOCAL_PORT)
             .load(Relaxed)
@@ -244,7 +251,7 @@ impl<'m> Frame<'m> {
     }
 
     /// Description of the flow for a new or resumed algorithm.
-    pub(crate) fn info(self, now_us: u64) -> FlowInfo {
+    pub fn info(self, now_us: u64) -> FlowInfo {
         let (local, remote) = self.addresses();
         FlowInfo {
             local,
@@ -276,91 +283,6 @@ fn key_text(key: &str) -> String {
         text.push(CUT);
     }
     text
-}
-
-/// The page that a plane shares with the kernel side: `struct plane` of `bpf/flow.h`.
-#[derive(Debug)]
-pub(crate) struct PlanePage(pub(crate) Shared);
-
-impl PlanePage {
-    pub(crate) fn heartbeat_us(&self) -> &AtomicU64 {
-        self.0.u64(plane::HEARTBEAT_US)
-    }
-
-    pub(crate) fn wakeups_until_us(&self) -> u64 {
-        self.0.u64(plane::WAKEUPS_UNTIL_US).load(Relaxed)
-    }
-
-    pub(crate) fn silent_after_us(&self) -> u64 {
-        self.0.u64(plane::SILENT_AFTER_US).load(Relaxed)
-    }
-
-    pub(crate) fn pid(&self) -> u32 {
-        self.0.u32(plane::PID).load(Relaxed)
-    }
-
-    pub(crate) fn frame_size(&self) -> u32 {
-        self.0.u32(plane::FRAME_SIZE).load(Relaxed)
-    }
-
-    pub(crate) fn max_flows(&self) -> u32 {
-        self.0.u32(plane::MAX_FLOWS).load(Relaxed)
-    }
-
-    /// Slots from here on were never given out.
-    pub(crate) fn slots_used(&self) -> u32 {
-        self.0
-            .u32(plane::NEXT_SLOT)
-            .load(Relaxed)
-            .min(self.max_flows())
-    }
-
-    pub(crate) fn without_slot(&self) -> u32 {
-        self.0.u32(plane::NO_SLOT).load(Relaxed)
-    }
-
-    pub(crate) fn lost_events(&self) -> u32 {
-        self.0.u32(plane::LOST_EVENTS).load(Relaxed)
-    }
-
-    pub(crate) fn fallbacks(&self) -> u32 {
-        self.0.u32(plane::FALLBACKS).load(Relaxed)
-    }
-
-    pub(crate) fn frames_id(&self) -> &AtomicU32 {
-        self.0.u32(plane::FRAMES_ID)
-    }
-
-    /// Names of the congestion controls, by algorithm.
-    pub(crate) fn algorithms(&self) -> Vec<String> {
-        (0..MAX_ALGORITHMS)
-            .map(|place| plane::ALGORITHMS + plane::NAME_BYTES * place)
-            .map(|at| self.0.name::<{ plane::NAME_BYTES / 4 }>(at))
-            .take_while(|name| !name.is_empty())
-            .collect()
-    }
-
-    /// Writes the name of the congestion control of the algorithm at that place.
-    pub(crate) fn set_algorithm(&self, place: usize, name: &str) {
-        let mut bytes = [0; plane::NAME_BYTES];
-        let length = name.len().min(plane::NAME_BYTES - 1);
-        bytes[..length].copy_from_slice(&name.as_bytes()[..length]);
-        let at = plane::ALGORITHMS + plane::NAME_BYTES * place;
-        for (at, word) in (at..).step_by(4).zip(bytes.as_chunks::<4>().0) {
-            self.0.u32(at).store(u32::from_ne_bytes(*word), Relaxed);
-        }
-    }
-
-    /// The name of the program of that index; empty when there is none.
-    pub(crate) fn program_name(&self, index: u32) -> String {
-        match usize::try_from(index) {
-            Ok(index) if index < MAX_PROGRAMS => {
-                let at = plane::PROGRAMS + plane::PROGRAM_NAME_BYTES * index;
-                self.0.name::<{ plane::PROGRAM_NAME_BYTES / 4 }>(at)
-            }
-            _ => String::new(),
-        }
-    }
 }
 
 #[cfg(test)]

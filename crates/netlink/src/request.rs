@@ -1,4 +1,4 @@
-//! One request, its answers: netlink without a runtime.
+//! One request, its answers.
 
 use std::io;
 
@@ -9,13 +9,18 @@ use netlink_packet_core::{
 use netlink_sys::{Socket, SocketAddr};
 
 /// A netlink socket in the network namespace of the thread that made it.
-pub(crate) struct Netlink {
+#[derive(Debug)]
+pub struct Netlink {
     socket: Socket,
     buffer: Vec<u8>,
 }
 
 impl Netlink {
-    pub(crate) fn new(protocol: isize) -> io::Result<Self> {
+    /// A socket of this protocol, `NETLINK_ROUTE` for one.
+    ///
+    /// # Errors
+    /// Of the system.
+    pub fn new(protocol: isize) -> io::Result<Self> {
         let mut socket = Socket::new(protocol)?;
         socket.bind_auto()?;
         socket.connect(&SocketAddr::new(0, 0))?;
@@ -26,7 +31,10 @@ impl Netlink {
     }
 
     /// Makes or changes one thing.
-    pub(crate) fn change<M>(&mut self, message: M) -> io::Result<()>
+    ///
+    /// # Errors
+    /// The kernel refused, or could not be asked.
+    pub fn change<M>(&mut self, message: M) -> io::Result<()>
     where
         M: NetlinkSerializable + NetlinkDeserializable,
     {
@@ -35,7 +43,10 @@ impl Netlink {
     }
 
     /// Asks for all of something; `each` is given each answer.
-    pub(crate) fn dump<M>(&mut self, message: M, each: impl FnMut(M)) -> io::Result<()>
+    ///
+    /// # Errors
+    /// The kernel refused, or could not be asked.
+    pub fn dump<M>(&mut self, message: M, each: impl FnMut(M)) -> io::Result<()>
     where
         M: NetlinkSerializable + NetlinkDeserializable,
     {
