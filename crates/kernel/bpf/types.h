@@ -17,4 +17,9 @@ typedef _Bool bool;
 #define false 0
 #define NULL ((void *)0)
 
+#define READ_ONCE(x) (*(const volatile __typeof__(x) *)&(x))
+#define WRITE_ONCE(x, value) (*(volatile __typeof__(x) *)&(x) = (value))
+#define min(a, b) ((a) < (b) ? (a) : (b))
+#define max(a, b) ((a) > (b) ? (a) : (b))
+
 #define NAME_BYTES 16 /* of a congestion control: TCP_CA_NAME_MAX */

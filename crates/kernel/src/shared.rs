@@ -49,7 +49,8 @@ impl Shared {
     }
 
     /// The 32-bit word at that offset, a multiple of 4 within the map.
-    pub(crate) fn u32(&self, offset: usize) -> &AtomicU32 {
+    #[must_use]
+    pub fn u32(&self, offset: usize) -> &AtomicU32 {
         let word = self.at(offset, 4);
         #[expect(unsafe_code, reason = "the kernel shares this memory")]
         // SAFETY: in bounds and aligned (checked above; a mapping starts at a page), alive as
@@ -60,7 +61,8 @@ impl Shared {
     }
 
     /// The 64-bit word at that offset, a multiple of 8 within the map.
-    pub(crate) fn u64(&self, offset: usize) -> &AtomicU64 {
+    #[must_use]
+    pub fn u64(&self, offset: usize) -> &AtomicU64 {
         let word = self.at(offset, 8);
         #[expect(unsafe_code, reason = "the kernel shares this memory")]
         // SAFETY: as for `u32`.

@@ -3,6 +3,7 @@
  * socket's frame is filled with the signals of each ACK and the flow's program is tail-called; when
  * there is none, or the plane is silent, the fallback goes on. */
 #include "fallback.h"
+#include "frames.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -13,27 +14,6 @@ const volatile bool needs_ecn = false;
 
 const volatile struct layouts layouts = {};
 const volatile struct socket_layouts socket_layouts = {};
-
-struct plane plane SEC(".data.plane");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__uint(key_size, sizeof(u32));
-	__uint(value_size, sizeof(struct frame)); /* set before load, variables included */
-} fw_frames SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_QUEUE);
-	__uint(max_entries, 1); /* set before load */
-	__uint(value_size, sizeof(u32));
-} fw_free SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 22); /* set before load */
-} fw_events SEC(".maps");
 
 /* Congestion controls that moved connections had before (migrate.bpf.c). Here the map lives as
  * long as a connection has this congestion control, so that a later plane can read it. */
@@ -80,14 +60,6 @@ static __always_inline struct frame *frame_of(struct sock *sk, struct socket_pri
 	u32 slot = ca->slot;
 
 	return is_initialised(sk, ca) ? bpf_map_lookup_elem(&fw_frames, &slot) : NULL;
-}
-
-static __always_inline void send_event(struct frame *f, u32 kind)
-{
-	f->report.kind = kind;
-	if (bpf_ringbuf_output(&fw_events, &f->report, sizeof(f->report), BPF_RB_FORCE_WAKEUP))
-		__sync_fetch_and_add(&plane.lost_events, 1);
-	f->report.kind = EVENT_REPORT;
 }
 
 /* With `cong_control` the kernel never updates sk_pacing_rate, which also sizes TSO bursts. A
@@ -139,43 +111,6 @@ static __always_inline u64 cgroup_of(struct sock *sk)
 		return 0;
 	cgroup = sk->sk_cgrp_data.cgroup;
 	return cgroup && cgroup->kn ? cgroup->kn->id : 0;
-}
-
-static __always_inline bool plane_is_silent(u64 now)
-{
-	return (s64)(now - READ_ONCE(plane.heartbeat_us)) > (s64)plane.silent_after_us;
-}
-
-/* Returns only when there is no such program. An index that is a constant lets the JIT jump to
- * the program directly; from the fourth on the jump is indirect. */
-static __always_inline void run_program(void *ctx, void *programs, u32 index)
-{
-	switch (index) {
-	case 0:
-		bpf_tail_call_static(ctx, programs, 0);
-		break;
-	case 1:
-		bpf_tail_call_static(ctx, programs, 1);
-		break;
-	case 2:
-		bpf_tail_call_static(ctx, programs, 2);
-		break;
-	default:
-		bpf_tail_call(ctx, programs, index);
-	}
-}
-
-/* Takes a complete stage that is meant for this flow; the program applies the values. */
-static __always_inline void accept_stage(struct frame *f)
-{
-	u32 sequence = READ_ONCE(f->stage_sequence), pending = f->applied;
-
-	if (sequence != pending && !(sequence & 1) &&
-	    READ_ONCE(f->stage.generation) == f->report.generation) {
-		pending = sequence;
-		f->program = READ_ONCE(f->stage.program);
-	}
-	f->pending = pending;
 }
 
 static __always_inline void read_controls(struct frame *f, const struct tcp_sock *tp, u32 mss)
@@ -463,13 +398,7 @@ void BPF_PROG(fw_init, struct sock *sk)
 	ca->echo = 0;
 	ca->undone = 0;
 	fallback_init(sk);
-	if (bpf_map_pop_elem(&fw_free, &slot)) {
-		if (READ_ONCE(plane.next_slot) >= plane.max_flows ||
-		    (slot = __sync_fetch_and_add(&plane.next_slot, 1)) >= plane.max_flows) {
-			__sync_fetch_and_add(&plane.no_slot, 1);
-			return;
-		}
-	}
+	slot = take_slot();
 	struct frame *f = bpf_map_lookup_elem(&fw_frames, &slot);
 
 	if (!f)

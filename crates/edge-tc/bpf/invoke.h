@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Invocations of flows' programs, and the limit that comes of them. No lock is held over a socket
+ * here: whoever claims a flow runs its program, the others leave what they counted to the next. */
+#pragma once
+
+#include "maps.h"
+#include "sender.h"
+
+#define MIN_RTT_WINDOW_US 10000000ull /* fairwater-datapath's `enforced.rs` */
+
+static __always_inline bool claim(struct controlled *more)
+{
+	return __sync_val_compare_and_swap(&more->is_claimed, 0, 1) == 0;
+}
+
+static __always_inline void end_claim(struct controlled *more)
+{
+	__sync_val_compare_and_swap(&more->is_claimed, 1, 0);
+}
+
+/* Whether the flow's program may run now: not after a fault, nor while the plane is silent. */
+static __always_inline bool may_run(struct frame *f, u64 now_us)
+{
+	if (f->fault) {
+		if (f->state != FLOW_FAULTED) {
+			f->state = FLOW_FAULTED;
+			f->report.count = f->fault;
+			send_event(f, EVENT_FAULT);
+		}
+		return false;
+	}
+	return !plane_is_silent(now_us);
+}
+
+static __always_inline void note_release(struct frame *f)
+{
+	if (f->state != FLOW_RUNNING)
+		return;
+	f->state = FLOW_FALLBACK;
+	f->fallbacks++;
+	__sync_fetch_and_add(&plane.fallbacks, 1);
+}
+
+/* What observers read of a flow. */
+static __always_inline void observe(struct frame *f, const struct sender *s, const struct connection *c,
+				    const struct controlled *more)
+{
+	f->srtt_us = s->srtt_ns / 1000;
+	f->rtt_us = f->signals[RTT_SAMPLE_US];
+	f->bytes_acked += f->signals[BYTES_ACKED];
+	f->retransmitted += f->signals[LOST_PKTS];
+	f->observed_us = f->signals[NOW];
+	f->cwnd_packets = bytes_since(more->enforcement.told, c->una) / s->mss;
+}
+
+/* The minimum of the RTT samples of the present and the previous half of the filter's window. */
+static __always_inline void filter_rtt(struct controlled *more, u64 now_us, u64 rtt_us)
+{
+	u64 elapsed = now_us > more->min_rtt_since_us ? now_us - more->min_rtt_since_us : 0;
+
+	if (rtt_us == ~0ull || rtt_us == 0)
+		return;
+	if (elapsed >= MIN_RTT_WINDOW_US / 2) {
+		more->min_rtt_us[0] = elapsed >= MIN_RTT_WINDOW_US ? ~0ull : more->min_rtt_us[1];
+		more->min_rtt_us[1] = rtt_us;
+		more->min_rtt_since_us = now_us;
+	} else {
+		more->min_rtt_us[1] = min(more->min_rtt_us[1], rtt_us);
+	}
+}
+
+/* A box has a window alone: it is at most rate × minimum RTT, but one segment. */
+static __always_inline u64 window_of(const struct controlled *more, const struct frame *f)
+{
+	u64 min_rtt = min(more->min_rtt_us[0], more->min_rtt_us[1]), rate = f->rate, bytes;
+
+	if (rate == 0 || min_rtt == ~0ull)
+		return f->cwnd;
+	/* A rate is at most 2^40 bytes/s: no overflow below 16 s. */
+	bytes = min_rtt >> 24 ? rate / 1000 * (min_rtt / 1000) : rate * min_rtt / 1000000;
+	return min(f->cwnd, max(bytes, (u64)more->enforcement.mss));
+}
+
+/* The guest's limit after an invocation. */
+static __always_inline u64 limit_of(const struct controlled *more, const struct frame *f, const struct packet *p)
+{
+	if (f->state == FLOW_RUNNING && !f->fault)
+		return window_of(more, f);
+	/* RFC 5681 §3.1: slow start, until the plane has chosen a program. */
+	if (f->state == FLOW_STARTING && !plane_is_silent(p->now_ns / 1000) &&
+	    elapsed_ns(p->now_ns, more->opened_ns) < settings.grace_ns)
+		return more->initial + bytes_since(p->una, more->first);
+	return ~0ull;
+}
+
+/* Fills the frame with the signals of the packet at work if its event is one that programs hear of;
+ * the index of the program to run, or NO_PROGRAM. */
+__noinline int prepare(void)
+{
+	struct packet *p = packet_at_work();
+	struct controlled *more;
+	struct connection *c;
+	struct frame *f;
+	u32 slot, event;
+	u64 now_us;
+
+	if (!p)
+		return NO_PROGRAM;
+	p->is_invoked = false;
+	event = p->event;
+	if (event != ACKED_NEW && event != ACKED_DUPLICATE && event != SENT_AFTER_TIMEOUT)
+		return NO_PROGRAM;
+	slot = p->slot;
+	more = bpf_map_lookup_elem(&fw_controlled, &slot);
+	f = bpf_map_lookup_elem(&fw_frames, &slot);
+	c = bpf_map_lookup_elem(&fw_connections, &p->key);
+	if (!more || !f || !c || !claim(more))
+		return NO_PROGRAM;
+	p->is_invoked = true;
+	bpf_spin_lock(&c->lock);
+	take_signals(c, &more->sender, f, p->now_ns, more->enforcement.told, event == SENT_AFTER_TIMEOUT);
+	bpf_spin_unlock(&c->lock);
+	now_us = p->now_ns / 1000;
+	filter_rtt(more, now_us, f->signals[RTT_SAMPLE_US]);
+	observe(f, &more->sender, c, more);
+	if (may_run(f, now_us)) {
+		accept_stage(f);
+		if (f->program < MAX_PROGRAMS)
+			return f->program;
+		if (f->state == FLOW_STARTING)
+			return NO_PROGRAM;
+	}
+	note_release(f);
+	return NO_PROGRAM;
+}
