@@ -145,14 +145,14 @@ impl Selector {
 
     /// Whether each clause holds; `None` if that is not known.
     fn holding(&self) -> Vec<Option<bool>> {
-        let mut held = self.held.iter();
+        let mut held = self.held.as_slice();
         let clauses = self.config.clauses.iter().map(|clause| {
-            let of_clause = held.by_ref().take(clause.conditions.len());
-            of_clause.fold(Some(true), |all, held| match (all, held) {
-                (Some(false), _) | (_, Some(false)) => Some(false),
-                (None, _) | (_, None) => None,
-                (Some(true), Some(true)) => Some(true),
-            })
+            let (of_clause, others) = held.split_at(clause.conditions.len().min(held.len()));
+            held = others;
+            if of_clause.contains(&Some(false)) {
+                return Some(false);
+            }
+            (!of_clause.contains(&None)).then_some(true)
         });
         clauses.collect()
     }
