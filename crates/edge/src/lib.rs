@@ -10,6 +10,7 @@
 //!   that programs and algorithms control guests as they control any sender. Without a plane the box steps aside.
 //!
 //! - [`policy`] is the operator's file: which connections are controlled, and how.
+//! - [`select`] chooses among algorithms by what is measured of a flow, with hysteresis.
 //!
 //! What the box does not understand, or must not touch ([`Exemption`]), passes as it came.
 //!
@@ -29,6 +30,7 @@ pub mod enforce;
 mod key;
 pub mod policy;
 mod segment;
+pub mod select;
 pub mod track;
 
 pub use controlled::{ControlledFlow, Fate};
