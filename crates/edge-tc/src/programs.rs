@@ -3,13 +3,18 @@
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::process;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use fairwater_edge::track::TableConfig;
 use fairwater_exec::frame::FrameLayout;
+use fairwater_kernel::Shared;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use crate::TcError;
+use crate::layout::settings;
+use crate::run::run;
 use crate::skeleton::{EdgeSkel, EdgeSkelBuilder, OpenEdgeSkel};
 
 /// How large the maps are, and how the programs behave.
@@ -59,6 +64,7 @@ pub struct Programs {
     pub to_guest: OwnedFd,
     /// Program that forgets connections that have been silent for too long; see [`Programs::expire`].
     pub(crate) expire: OwnedFd,
+    pub(crate) settings_memory: Shared,
     /// Flows' frames by slot, mappable: an array of [`Options::max_flows`].
     pub frames: MapHandle,
     /// Slots that were given back.
@@ -130,6 +136,8 @@ impl Programs {
             free: map(&maps.fw_free)?,
             events: map(&maps.fw_events)?,
             page: map(&maps.data_plane)?,
+            settings_memory: Shared::writable(maps.data_settings.as_fd(), settings::BYTES)
+                .map_err(TcError::io("map the settings"))?,
             settings: map(&maps.data_settings)?,
             programs: map(&maps.fw_programs)?,
             enforcing: map(&maps.fw_enforcing)?,
@@ -140,6 +148,40 @@ impl Programs {
             candidates: map(&maps.fw_candidates)?,
             counters: map(&maps.fw_counters)?,
         })
+    }
+}
+
+impl Programs {
+    /// Sets the time of programs that were loaded with [`Options::test_clock`], ns.
+    pub fn set_clock(&self, now_ns: u64) {
+        self.settings_memory
+            .u64(settings::CLOCK_NS)
+            .store(now_ns, Relaxed);
+    }
+
+    /// Sets how long a flow waits for its program before it is released.
+    pub fn set_grace(&self, grace: Duration) {
+        self.settings_memory
+            .u64(settings::GRACE_NS)
+            .store(nanos(grace), Relaxed);
+    }
+
+    /// Forgets connections that have been silent for too long, and frees their slots; how many. Takes time
+    /// in the number of connections.
+    ///
+    /// # Errors
+    /// The kernel does not run the program.
+    pub fn expire(&self, limits: &TableConfig) -> Result<u32, TcError> {
+        for (at, limit) in [
+            (settings::IDLE_NS, limits.idle),
+            (settings::CLOSING_NS, limits.closing),
+        ] {
+            self.settings_memory.u64(at).store(nanos(limit), Relaxed);
+        }
+        let packet = [0; 14];
+        let outcome = run(self.expire.as_fd(), &packet, &mut [0; 14], 1);
+        let outcome = outcome.map_err(TcError::io("forget connections"))?;
+        Ok(outcome.verdict.cast_unsigned())
     }
 }
 

@@ -1,12 +1,14 @@
 //! Rules as the programs take them, and their atomic exchange.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::ops::RangeInclusive;
+use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use libbpf_rs::{MapCore, MapFlags};
 
 use crate::layout::{MAX_RULES, settings};
 use crate::skeleton::types;
+use crate::state::{VLAN_PRESENT, bytes_of, words};
 use crate::{Programs, TcError};
 
 /// Addresses that have the first bits in common.
@@ -104,7 +106,7 @@ impl Rule {
             vlan: match self.vlan {
                 RuleVlan::Any => low16(types::rule_vlan::ANY_VLAN.0),
                 RuleVlan::Untagged => 0,
-                RuleVlan::Tagged(id) => id & 0xfff | 0x1000,
+                RuleVlan::Tagged(id) => id & 0xfff | VLAN_PRESENT,
             },
             family: low16(family.map_or(0, |family| family.0)),
             treatment: treatment(self.action),
@@ -136,23 +138,12 @@ fn masked(prefix: Option<Prefix>) -> ([u32; 4], [u32; 4]) {
     let Some(prefix) = prefix else {
         return ([0; 4], [0; 4]);
     };
-    let (bytes, bits) = match prefix.address {
-        IpAddr::V4(address) => {
-            let mut bytes = [0; 16];
-            bytes[..4].copy_from_slice(&address.octets());
-            (bytes, 32)
-        }
-        IpAddr::V6(address) => (address.octets(), 128),
-    };
+    let bits = if prefix.address.is_ipv4() { 32 } else { 128 };
     let length = u32::from(prefix.length).min(bits);
     let mask = u128::MAX.checked_shl(128 - length).unwrap_or(0);
-    let address = u128::from_be_bytes(bytes) & mask;
-    (words(address.to_be_bytes()), words(mask.to_be_bytes()))
-}
-
-fn words(bytes: [u8; 16]) -> [u32; 4] {
-    let (words, _) = bytes.as_chunks::<4>();
-    std::array::from_fn(|at| u32::from_ne_bytes(words[at]))
+    let mask = words(Ipv6Addr::from(mask).into());
+    let address = words(prefix.address);
+    (std::array::from_fn(|at| address[at] & mask[at]), mask)
 }
 
 impl Programs {
@@ -167,15 +158,17 @@ impl Programs {
         if rules.len() > MAX_RULES {
             return Err(TcError::TooManyRules(rules.len()));
         }
-        let mut page = self.settings_page()?;
-        let half = 1 - page.u32(settings::ACTIVE).min(1);
+        let active = self.settings_memory.u32(settings::ACTIVE);
+        let half = 1 - active.load(Relaxed).min(1);
         for (index, rule) in (half * MAX_RULES as u32..).zip(&rules) {
             self.rules
                 .update(&index.to_ne_bytes(), bytes_of(rule), MapFlags::ANY)
                 .map_err(TcError::bpf("write a rule"))?;
         }
-        page.set_u32(settings::RULE_COUNT + 4 * half as usize, count);
-        page.set_u32(settings::ACTIVE, half);
+        self.settings_memory
+            .u32(settings::RULE_COUNT + 4 * half as usize)
+            .store(count, Relaxed);
+        active.store(half, Release);
         Ok(())
     }
 
@@ -191,13 +184,5 @@ impl Programs {
                 MapFlags::ANY,
             )
             .map_err(TcError::bpf("write an interface's port sets"))
-    }
-}
-
-fn bytes_of(rule: &types::rule) -> &[u8] {
-    #[expect(unsafe_code, reason = "the kernel takes bytes")]
-    // SAFETY: a C struct without padding, alive as long as the slice.
-    unsafe {
-        std::slice::from_raw_parts(std::ptr::from_ref(rule).cast(), size_of::<types::rule>())
     }
 }
