@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use fairwater_datapath::{Backend, Config, Datapath, PeerId};
 use fairwater_edge::track::TableConfig;
-use fairwater_edge::{ControlledFlow, Direction, Edge, Fate, PortPacket, Treatment, Verdict};
+use fairwater_edge::{
+    ControlledFlow, Direction, Edge, Fate, FlowKey, PortPacket, Treatment, Verdict,
+};
 use fairwater_lang::{binary, compile};
 use fairwater_net::Time;
 use fairwater_proto::{Dialect, ToDatapath, ToPlane, Welcome};
@@ -32,6 +34,8 @@ pub(crate) struct Box {
     pub(crate) now: Time,
     /// Whether the plane answers to new flows.
     pub(crate) is_alive: bool,
+    /// The guest's port.
+    pub(crate) interface: u32,
 }
 
 pub(crate) fn treatment() -> Treatment {
@@ -58,6 +62,7 @@ impl Box {
             peer,
             now: ms(0),
             is_alive: true,
+            interface: key().interface,
         };
         this.tell(&ToDatapath::Welcome(Welcome {
             instance: 1,
@@ -124,7 +129,7 @@ impl Box {
         let verdict = self.edge.on_packet(
             self.now,
             PortPacket {
-                interface: key().interface,
+                interface: self.interface,
                 direction,
                 bytes: &mut bytes,
                 is_ethernet: false,
@@ -168,7 +173,11 @@ impl Box {
     }
 
     pub(crate) fn fate(&self) -> Option<&Fate> {
-        let id = self.edge.connections().find(&key())?;
+        let key = FlowKey {
+            interface: self.interface,
+            ..key()
+        };
+        let id = self.edge.connections().find(&key)?;
         Some(self.edge.connections().get(id)?.2)
     }
 
