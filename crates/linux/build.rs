@@ -16,7 +16,14 @@ fn main() {
         let source = Path::new("bpf").join(format!("{name}.bpf.c"));
         let built = SkeletonBuilder::new()
             .source(&source)
-            .clang_args(["-Wall", "-Werror", "-mcpu=v3", "-I../kernel/bpf", "-idirafter", &multiarch])
+            .clang_args([
+                "-Wall",
+                "-Werror",
+                "-mcpu=v3",
+                "-I../kernel/bpf",
+                "-idirafter",
+                &multiarch,
+            ])
             .build_and_generate(out.join(format!("{name}.skel.rs")));
         if let Err(error) = built {
             panic!(
