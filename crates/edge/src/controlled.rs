@@ -10,6 +10,7 @@ use fairwater_wire::Seq;
 use crate::enforce::{EcnTranslation, Limit, Window};
 use crate::policy::{Exemption, Policies, Treatment};
 use crate::share::Portion;
+use crate::starved::{Detector, Tally};
 use crate::track::{EcnMode, Flow, HalfOpen, Owner};
 use crate::{EdgeStatistics, FlowKey};
 
@@ -35,6 +36,8 @@ pub struct ControlledFlow {
     portion: Option<Portion>,
     /// When the guest sent data last.
     pub(crate) sent_at: Time,
+    /// What the connection did since the box looked for flows that starve.
+    pub(crate) tally: Tally,
 }
 
 impl ControlledFlow {
@@ -113,6 +116,8 @@ pub(crate) struct ControlledFlows {
     pub(crate) statistics: EdgeStatistics,
     /// Flows that divide their windows with others.
     pub(crate) sharing: usize,
+    /// Guests whose flows starve beside marked traffic.
+    pub(crate) starved: Detector,
 }
 
 impl ControlledFlows {
@@ -125,6 +130,7 @@ impl ControlledFlows {
         is_timeout: bool,
     ) {
         let signals = flow.take_signals(now, controlled.window.told(), is_timeout);
+        controlled.tally.add(&Tally::of(&signals));
         if let Ok(Some(controls)) = self.datapath.invoke(controlled.flow, &signals) {
             controlled.controls = controls;
         }
@@ -144,6 +150,21 @@ impl ControlledFlows {
             return Limit::Target(controlled.initial.saturating_add(acked));
         }
         Limit::Released
+    }
+
+    /// What is done with a connection that is opening, or was met midway.
+    pub(crate) fn treatment(
+        &self,
+        now: Time,
+        key: &FlowKey,
+        half_open: Option<&HalfOpen>,
+    ) -> Option<Treatment> {
+        let began = half_open.map_or(now, HalfOpen::began);
+        let treatment = self.policies.treatment(key, began)?;
+        // What was changed in the SYNs is gone on with.
+        let is_bound = half_open.is_some_and(|half_open| half_open.translated.is_any());
+        let is_meant = !treatment.only_starved || is_bound || self.starved.has_found(key);
+        is_meant.then_some(treatment)
     }
 
     fn control(
@@ -196,6 +217,7 @@ impl ControlledFlows {
             own,
             portion: None,
             sent_at: now,
+            tally: Tally::default(),
         }))
     }
 }
@@ -224,8 +246,7 @@ impl Owner<Fate> for ControlledFlows {
         half_open: Option<&HalfOpen>,
         fate: &mut Fate,
     ) {
-        let began = half_open.map_or(now, HalfOpen::began);
-        let Some(treatment) = self.policies.treatment(key, began) else {
+        let Some(treatment) = self.treatment(now, key, half_open) else {
             return;
         };
         *fate = match half_open {

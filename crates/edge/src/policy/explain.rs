@@ -30,7 +30,7 @@ impl EdgePolicy {
         match &rule.action {
             Action::Pass => {
                 sentences.push("the connection passes untouched".to_owned());
-                if self.proposes(rule) {
+                if rule.when_starved.is_some() || self.defaults.propose {
                     let text = "if it starves beside marked traffic, control is proposed for it";
                     sentences.push(text.to_owned());
                 }
@@ -55,14 +55,6 @@ impl EdgePolicy {
             }
         }
         sentences
-    }
-
-    /// Whether flows of a rule that starve are proposed for control.
-    pub(crate) fn proposes(&self, rule: &Rule) -> bool {
-        match rule.when_starved {
-            Some(_) => true,
-            None => self.defaults.propose,
-        }
     }
 }
 

@@ -22,6 +22,9 @@ pub struct Treatment {
     pub share: Option<Share>,
     /// Name of the selector that changes the algorithm; `algorithm` is what it begins with.
     pub selector: Option<Arc<str>>,
+    /// The connection passes, unless one of the same guest to the same peers was found starving beside marked
+    /// traffic.
+    pub only_starved: bool,
 }
 
 /// A connection's part in a group that divides the sum of its windows (vCC §4).

@@ -130,6 +130,12 @@ impl Sender {
         self.config.mss
     }
 
+    /// ECN between the box and the peer.
+    #[must_use]
+    pub const fn ecn(&self) -> EcnMode {
+        self.config.ecn
+    }
+
     /// Smoothed RTT between the box and the peer, µs; 0 before the first sample.
     #[must_use]
     pub const fn srtt_us(&self) -> u64 {

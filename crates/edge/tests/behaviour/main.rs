@@ -8,6 +8,7 @@ mod plane;
 mod random;
 mod sender;
 mod share;
+mod starved;
 mod support;
 mod table;
 mod window;

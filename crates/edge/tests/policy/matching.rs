@@ -59,6 +59,40 @@ fn an_explanation_names_what_was_tried() {
     insta::assert_snapshot!(explained.join("\n\n"));
 }
 
+#[test]
+fn flows_that_starve_are_proposed_or_controlled_as_rules_say() {
+    let rules = "[[rule]]
+        guest_port = 1
+        pass = true
+        when_starved = \"propose\"
+        [[rule]]
+        guest_port = 2
+        algorithm = \"reno\"
+        when_starved = \"control\"
+        [[rule]]
+        guest_port = 3
+        pass = true
+        [[rule]]
+        guest_port = 4
+        algorithm = \"reno\"";
+    let from = |port: u16| key(&format!("10.0.0.1:{port}"), "10.0.0.2:2");
+    for (defaults, expected) in [
+        ("", [true, true, false, false, false]),
+        ("[defaults]\npropose = true\n", [true; 5]),
+    ] {
+        let policy = policy(&format!("{defaults}{rules}"));
+        let proposes = [1, 2, 3, 4, 5].map(|port| policy.proposes(&from(port), 0));
+        assert_eq!(proposes, expected);
+        let only = |port| Some(policy.treatment(&from(port), 0)?.1.only_starved);
+        assert_eq!(
+            [1, 2, 3, 4].map(only),
+            [None, Some(true), None, Some(false)]
+        );
+        let said = policy.explain(&from(2), "eth0").join("\n");
+        assert!(said.contains("until one of the same guest"), "{said}");
+    }
+}
+
 /// A rule's conditions in TOML, of few values so that some match.
 fn conditions() -> impl Strategy<Value = String> {
     let one = |key: &'static str, values: &'static [&'static str]| {

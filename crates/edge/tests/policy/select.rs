@@ -108,6 +108,15 @@ fn losses_count_for_their_window_and_no_longer() {
     assert!((9_000..=12_000).contains(&back), "{back}");
 }
 
+#[test]
+fn losses_before_a_pause_are_forgotten() {
+    let mut selector = Selector::new(config(STEADY));
+    selector.on_measures(&measures(1_000, 30_000, 990, 10));
+    assert_eq!(&**selector.algorithm(), "illinois");
+    selector.on_measures(&measures(60_000, 30_000, 1_000, 0));
+    assert_eq!(&**selector.algorithm(), "hybla");
+}
+
 /// Random measures at random intervals.
 fn path() -> impl Strategy<Value = Vec<(u64, u64, u64, u64)>> {
     let one = (1_u64..2_000, 1_000_u64..200_000, 0_u64..400, 0_u64..4);

@@ -2,11 +2,11 @@
 //! with a program that is the repaired model's ECN sender, and a guest that is its Reno sender.
 
 use fairwater_edge::Treatment;
-use fairwater_wire::TcpFlags;
+use fairwater_wire::{EcnCodepoint, TcpFlags};
 use proptest::prelude::*;
 
 use crate::model::{MSS, Rules, Sender};
-use crate::plane::{Box, treatment, window};
+use crate::plane::{Box, ecn, flags, treatment, window};
 use crate::support::{Fields, ms, syn};
 
 /// The ECN sender of [`Rules::REPAIRED`], as a program.
@@ -58,6 +58,8 @@ struct Pair {
     /// The right edge that the guest was told, bytes from 0.
     edge: u32,
     ms: u64,
+    /// The next new data tells the peer of a reduction.
+    cwr_due: bool,
 }
 
 impl Pair {
@@ -85,6 +87,7 @@ impl Pair {
             native_nxt: 0,
             edge: u32::from(window(&seen)),
             ms: 0,
+            cwr_due: false,
         };
         pair.send();
         pair
@@ -106,7 +109,11 @@ impl Pair {
                 payload: SEGMENT as usize,
                 ..Fields::default()
             };
-            self.it.sent(&data).unwrap();
+            let left = self.it.sent(&data).unwrap();
+            // Figure 3 (b), and CWR on the first new data after a reduction.
+            assert_eq!(ecn(&left), EcnCodepoint::Ect0);
+            let has_cwr = flags(&left).contains(TcpFlags::CWR);
+            assert_eq!(has_cwr, std::mem::take(&mut self.cwr_due));
             self.guest_nxt += 1;
         }
     }
@@ -134,14 +141,15 @@ impl Pair {
                 // Nothing is lost: recovery does not begin, and its numbers do not matter.
                 let una = i64::from(self.una);
                 self.guest.on_ack(acked, una, &Rules::REPAIRED);
-                let flags = match echo {
+                let of_ack = match echo {
                     Echo::No => {
                         self.native.on_ack(acked, una, &Rules::REPAIRED);
                         TcpFlags::ACK
                     }
                     Echo::Ece => {
                         let nxt = i64::from(self.native_nxt);
-                        self.native.on_ece(flight, (una, nxt), &Rules::REPAIRED);
+                        let answers = self.native.on_ece(flight, (una, nxt), &Rules::REPAIRED);
+                        self.cwr_due |= answers;
                         TcpFlags::ACK | TcpFlags::ECE
                     }
                 };
@@ -149,10 +157,11 @@ impl Pair {
                 let seen = self.it.received(&Fields {
                     seq: 1,
                     ack,
-                    flags,
+                    flags: of_ack,
                     window: 60_000,
                     ..Fields::default()
                 });
+                assert!(!flags(&seen).contains(TcpFlags::ECE));
                 let told = u32::from(window(&seen)) << SCALE;
                 self.edge = self.edge.max(self.una * SEGMENT + told);
             }

@@ -205,10 +205,10 @@ impl Sender {
         self.recover = nxt;
     }
 
-    /// An ACK with ECE: no growth, and one answer in a window of data.
-    pub(crate) fn on_ece(&mut self, flight: u64, (una, nxt): (i64, i64), rules: &Rules) {
+    /// An ACK with ECE: no growth, and one answer in a window of data; whether this is it.
+    pub(crate) fn on_ece(&mut self, flight: u64, (una, nxt): (i64, i64), rules: &Rules) -> bool {
         if una <= self.answered {
-            return;
+            return false;
         }
         self.answered = nxt;
         match rules.response {
@@ -240,6 +240,7 @@ impl Sender {
                 };
             }
         }
+        true
     }
 
     /// Equation 2 without a receive window.

@@ -103,7 +103,8 @@ fn action(
 ) -> Option<Action> {
     let pass = fields.node("pass");
     let is_pass = fields.optional("pass", quantity::boolean);
-    let treatment = treatment(fields, document);
+    let mut treatment = treatment(fields, document);
+    treatment.only_starved = when_starved == Some(WhenStarved::Control);
     if let Some(node) = pass {
         if is_pass == Some(false) {
             let message = "`pass`: it is `true` or left out";
@@ -179,6 +180,7 @@ fn treatment(fields: &mut Fields<'_>, document: &mut Document<'_>) -> Treatment 
             weight,
         }),
         selector,
+        only_starved: false,
     }
 }
 
