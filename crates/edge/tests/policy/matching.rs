@@ -13,7 +13,7 @@ fn rule_of(policy: &EdgePolicy, key: &fairwater_edge::FlowKey, port: &str) -> Op
 
 #[test]
 fn the_first_rule_that_matches_counts() {
-    let policy = policy(include_str!("example.toml"));
+    let policy = policy(crate::EXAMPLE);
     let web = |guest: &str| key(&format!("{guest}:40000"), "192.0.2.7:8080");
     assert_eq!(rule_of(&policy, &web("10.1.2.3"), "vnet0"), Some(1));
     assert_eq!(rule_of(&policy, &web("10.1.2.3"), "tap0"), Some(1));
@@ -33,7 +33,7 @@ fn the_first_rule_that_matches_counts() {
 
 #[test]
 fn an_edge_asks_by_the_number_of_a_port() {
-    let policy = Arc::new(policy(include_str!("example.toml")));
+    let policy = Arc::new(policy(crate::EXAMPLE));
     let sets = [policy.port_sets_of("eth0"), policy.port_sets_of("vnet1")];
     let ask = Arc::clone(&policy).for_edge(move |port| sets[port as usize]);
     let key = key("10.1.2.3:40000", "192.0.2.7:8080");
@@ -47,7 +47,7 @@ fn an_edge_asks_by_the_number_of_a_port() {
 
 #[test]
 fn an_explanation_names_what_was_tried() {
-    let policy = policy(include_str!("example.toml"));
+    let policy = policy(crate::EXAMPLE);
     let text = |key: &fairwater_edge::FlowKey, port| policy.explain(key, port).join("\n");
     let blue = key("10.1.2.3:40000", "192.0.2.7:8080");
     let explained = [
