@@ -9,6 +9,7 @@ use fairwater_wire::Seq;
 
 use crate::enforce::{EcnTranslation, Limit, Window};
 use crate::policy::{Exemption, Policies, Treatment};
+use crate::select::Selector;
 use crate::share::Portion;
 use crate::starved::{Detector, Tally};
 use crate::track::{EcnMode, Flow, HalfOpen, Owner};
@@ -38,6 +39,8 @@ pub struct ControlledFlow {
     pub(crate) sent_at: Time,
     /// What the connection did since the box looked for flows that starve.
     pub(crate) tally: Tally,
+    /// What chooses the algorithm, and what the connection did since it was asked.
+    pub(crate) selector: Option<Box<(Selector, Tally)>>,
 }
 
 impl ControlledFlow {
@@ -57,6 +60,12 @@ impl ControlledFlow {
     #[must_use]
     pub const fn treatment(&self) -> &Treatment {
         &self.treatment
+    }
+
+    /// What chooses the connection's algorithm, if that changes.
+    #[must_use]
+    pub fn selector(&self) -> Option<&Selector> {
+        self.selector.as_deref().map(|(selector, _)| selector)
     }
 
     /// The flow's part of its group's windows from now on; `None` leaves it its own.
@@ -130,7 +139,11 @@ impl ControlledFlows {
         is_timeout: bool,
     ) {
         let signals = flow.take_signals(now, controlled.window.told(), is_timeout);
-        controlled.tally.add(&Tally::of(&signals));
+        let tally = Tally::of(&signals);
+        controlled.tally.add(&tally);
+        if let Some((_, since)) = controlled.selector.as_deref_mut() {
+            since.add(&tally);
+        }
         if let Ok(Some(controls)) = self.datapath.invoke(controlled.flow, &signals) {
             controlled.controls = controls;
         }
@@ -201,6 +214,11 @@ impl ControlledFlows {
         window.set_limit(own);
         self.sharing += usize::from(treatment.share.is_some());
         let ecn = half_open.has_agreed_to_translation();
+        let selector = treatment.selector.as_ref();
+        let selector = selector.map(|config| {
+            let selector = Selector::new(std::sync::Arc::clone(config));
+            Box::new((selector, Tally::default()))
+        });
         Fate::Controlled(Box::new(ControlledFlow {
             flow: id,
             treatment,
@@ -218,6 +236,7 @@ impl ControlledFlows {
             portion: None,
             sent_at: now,
             tally: Tally::default(),
+            selector,
         }))
     }
 }

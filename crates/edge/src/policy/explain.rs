@@ -66,8 +66,8 @@ impl Treatment {
         let control = match &self.selector {
             None => format!("algorithm `{}` limits the guest {by}", self.algorithm),
             Some(selector) => format!(
-                "selector `{selector}` chooses the algorithm, `{}` at first, which limits the guest {by}",
-                self.algorithm
+                "selector `{}` chooses the algorithm, `{}` at first, which limits the guest {by}",
+                selector.name, self.algorithm
             ),
         };
         let ecn = self

@@ -210,9 +210,7 @@ impl EdgePolicy {
             let Action::Control(treatment) = &rule.action else {
                 continue;
             };
-            let selector = treatment.selector.as_ref();
-            let selector = selector.and_then(|name| self.selector(name));
-            let of_rule = match selector {
+            let of_rule = match &treatment.selector {
                 Some(selector) => selector.algorithms(),
                 None => vec![Arc::clone(&treatment.algorithm)],
             };

@@ -142,6 +142,12 @@ impl Sender {
         self.rtt.srtt() / 1_000
     }
 
+    /// Least RTT between the box and the peer, µs; 0 before the first sample.
+    #[must_use]
+    pub const fn min_rtt_us(&self) -> u64 {
+        self.rtt.min() / 1_000
+    }
+
     /// Bytes sent and neither acknowledged nor lost (RFC 6675 §4, pipe).
     #[must_use]
     pub fn in_flight(&self) -> u32 {

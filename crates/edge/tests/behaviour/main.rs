@@ -6,6 +6,7 @@ mod edge;
 mod model;
 mod plane;
 mod random;
+mod select;
 mod sender;
 mod share;
 mod starved;

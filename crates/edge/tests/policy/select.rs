@@ -39,8 +39,8 @@ fn the_examples_select_for_every_connection() {
             .treatment(&crate::key("10.0.0.1:80", "10.0.0.2:2"), 0)
             .unwrap();
         assert_eq!(&*treatment.algorithm, "hybla");
-        let selector = treatment.selector.as_deref().unwrap();
-        assert!(policy.selector(selector).is_some());
+        let selector = treatment.selector.as_ref().unwrap();
+        assert_eq!(policy.selector(&selector.name), Some(selector));
         assert_eq!(policy.algorithms(), known.map(Arc::from));
     }
 }
