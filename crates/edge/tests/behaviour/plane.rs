@@ -9,7 +9,7 @@ use fairwater_edge::{
 };
 use fairwater_lang::{binary, compile};
 use fairwater_net::Time;
-use fairwater_proto::{Dialect, ToDatapath, ToPlane, Welcome};
+use fairwater_proto::{Dialect, Fallback, ToDatapath, ToPlane, Welcome};
 use fairwater_wire::{Checksum, Packet};
 
 use crate::support::{Fields, key, ms, syn};
@@ -49,8 +49,13 @@ pub(crate) fn treatment() -> Treatment {
 
 impl Box {
     pub(crate) fn new(program: &str, treatment: Treatment) -> Self {
+        Self::with_fallback(program, treatment, Fallback::Release)
+    }
+
+    pub(crate) fn with_fallback(program: &str, treatment: Treatment, fallback: Fallback) -> Self {
         let mut datapath = Datapath::new(Config {
             backend: Backend::Interpreter,
+            fallback,
             silence_us: 10 * u64::from(ALIVE_US),
             ..Edge::datapath_config()
         });
