@@ -111,11 +111,7 @@ impl Programs {
         let this = Self::own(&skel)?;
         let enforce = skel.progs.fw_enforce.as_fd().as_raw_fd();
         this.enforcing
-            .update(
-                &0u32.to_ne_bytes(),
-                &enforce.to_ne_bytes(),
-                MapFlags::ANY,
-            )
+            .update(&0u32.to_ne_bytes(), &enforce.to_ne_bytes(), MapFlags::ANY)
             .map_err(TcError::bpf("install the enforcing program"))?;
         Ok(this)
     }
@@ -194,7 +190,8 @@ fn size(open: &mut OpenEdgeSkel<'_>, options: &Options) -> libbpf_rs::Result<()>
     maps.fw_free.set_max_entries(options.max_flows)?;
     maps.fw_controlled.set_max_entries(options.max_flows)?;
     maps.fw_events.set_max_entries(options.ring_bytes)?;
-    maps.fw_connections.set_max_entries(options.max_connections)?;
+    maps.fw_connections
+        .set_max_entries(options.max_connections)?;
     maps.fw_candidates.set_max_entries(options.max_candidates)?;
     if let Some(constants) = maps.rodata_data.as_mut() {
         constants.test_clock = options.test_clock;

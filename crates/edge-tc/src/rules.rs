@@ -178,11 +178,7 @@ impl Programs {
     /// The kernel has no room.
     pub fn set_port_sets(&self, interface: u32, sets: u64) -> Result<(), TcError> {
         self.ports
-            .update(
-                &interface.to_ne_bytes(),
-                &sets.to_ne_bytes(),
-                MapFlags::ANY,
-            )
+            .update(&interface.to_ne_bytes(), &sets.to_ne_bytes(), MapFlags::ANY)
             .map_err(TcError::bpf("write an interface's port sets"))
     }
 }

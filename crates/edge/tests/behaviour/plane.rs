@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use fairwater_datapath::{Backend, Config, Datapath, PeerId};
 use fairwater_edge::track::TableConfig;
-use fairwater_edge::{ControlledFlow, Direction, Edge, Fate, PortPacket, Treatment, Verdict};
-use fairwater_lang::{binary, compile};
+use fairwater_edge::{
+    ControlledFlow, Direction, Edge, Fate, Policy, PortPacket, Treatment, Verdict,
+};
+use fairwater_lang::{Program, binary, compile};
 use fairwater_net::Time;
 use fairwater_proto::{Dialect, ToDatapath, ToPlane, Welcome};
 use fairwater_wire::{Checksum, Packet};
@@ -45,13 +47,19 @@ pub(crate) fn treatment() -> Treatment {
 
 impl Box {
     pub(crate) fn new(program: &str, treatment: Treatment) -> Self {
+        let program = compile("test", program).unwrap().program;
+        let policy = move |_: &_| Some(treatment.clone());
+        Self::with_policy(&program, std::boxed::Box::new(policy))
+    }
+
+    /// A box whose flows get this program.
+    pub(crate) fn with_policy(program: &Program, policy: Policy) -> Self {
         let mut datapath = Datapath::new(Config {
             backend: Backend::Interpreter,
             silence_us: 10 * u64::from(ALIVE_US),
             ..Edge::datapath_config()
         });
         let peer = datapath.add_peer(Dialect::Own, 0);
-        let policy = std::boxed::Box::new(move |_: &_| Some(treatment.clone()));
         let edge = Edge::new(TableConfig::default(), datapath, peer, policy);
         let mut this = Self {
             edge,
@@ -63,7 +71,7 @@ impl Box {
             instance: 1,
             alive_us: ALIVE_US,
         }));
-        let body = binary::encode(&compile("test", program).unwrap().program);
+        let body = binary::encode(program);
         this.tell(&ToDatapath::Install {
             idle_restart: true,
             program: 1,
