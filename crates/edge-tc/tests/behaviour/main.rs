@@ -5,6 +5,7 @@
 mod frames;
 mod kernel;
 mod lockstep;
+mod malformed;
 mod pair;
 mod steps;
 
