@@ -70,6 +70,7 @@ impl Dumbbell {
                 stop: None,
                 priority: 0,
                 tag: 0,
+                edge: None,
                 tcp: TcpConfig::default(),
             });
         }

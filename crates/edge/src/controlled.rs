@@ -9,6 +9,7 @@ use fairwater_wire::Seq;
 
 use crate::enforce::{EcnTranslation, Limit, Window};
 use crate::policy::{Exemption, Policies, Treatment};
+use crate::share::Portion;
 use crate::track::{EcnMode, Flow, HalfOpen, Owner};
 use crate::{EdgeStatistics, FlowKey};
 
@@ -28,6 +29,12 @@ pub struct ControlledFlow {
     first: Seq,
     /// What the datapath said last.
     controls: Controls,
+    /// What limits the guest but for its group.
+    own: Limit,
+    /// The flow's part of its group's windows; `None` while nothing is divided.
+    portion: Option<Portion>,
+    /// When the guest sent data last.
+    pub(crate) sent_at: Time,
 }
 
 impl ControlledFlow {
@@ -35,6 +42,35 @@ impl ControlledFlow {
     #[must_use]
     pub const fn limit(&self) -> Limit {
         self.window.limit()
+    }
+
+    /// What limits the guest but for its group (vCC §4).
+    #[must_use]
+    pub const fn own_limit(&self) -> Limit {
+        self.own
+    }
+
+    /// What is done with the connection.
+    #[must_use]
+    pub const fn treatment(&self) -> &Treatment {
+        &self.treatment
+    }
+
+    /// The flow's part of its group's windows from now on; `None` leaves it its own.
+    pub(crate) fn divide(&mut self, portion: Option<Portion>) {
+        self.portion = portion;
+        self.set_own(self.own);
+    }
+
+    fn set_own(&mut self, own: Limit) {
+        self.own = own;
+        if own == Limit::Released {
+            self.portion = None;
+        }
+        self.window.set_limit(match (own, self.portion) {
+            (Limit::Target(window), Some(portion)) => Limit::Target(portion.limit(window)),
+            _ => own,
+        });
     }
 
     /// The shift that the guest was told, if it is another than the peer's.
@@ -75,6 +111,8 @@ pub(crate) struct ControlledFlows {
     /// How long a flow waits for its program before it is released.
     pub(crate) grace: Duration,
     pub(crate) statistics: EdgeStatistics,
+    /// Flows that divide their windows with others.
+    pub(crate) sharing: usize,
 }
 
 impl ControlledFlows {
@@ -91,9 +129,8 @@ impl ControlledFlows {
             controlled.controls = controls;
         }
         let una = flow.sender().una();
-        controlled
-            .window
-            .set_limit(self.limit(now, controlled, una));
+        let own = self.limit(now, controlled, una);
+        controlled.set_own(own);
     }
 
     fn limit(&self, now: Time, controlled: &ControlledFlow, una: Seq) -> Limit {
@@ -139,7 +176,9 @@ impl ControlledFlows {
         let told = una.plus(syn_window.min(u32::try_from(info.cwnd).unwrap_or(u32::MAX)));
         let scales = (flow.peer_scale(), guest_scale);
         let mut window = Window::new(flow.sender().mss(), scales, told, una);
-        window.set_limit(Limit::Target(info.cwnd));
+        let own = Limit::Target(info.cwnd);
+        window.set_limit(own);
+        self.sharing += usize::from(treatment.share.is_some());
         let ecn = half_open.has_agreed_to_translation();
         Fate::Controlled(Box::new(ControlledFlow {
             flow: id,
@@ -154,6 +193,9 @@ impl ControlledFlows {
                 cwnd: info.cwnd,
                 rate: 0,
             },
+            own,
+            portion: None,
+            sent_at: now,
         }))
     }
 }
@@ -199,6 +241,7 @@ impl Owner<Fate> for ControlledFlows {
 
     fn ended(&mut self, _: &FlowKey, fate: Fate) {
         if let Fate::Controlled(controlled) = fate {
+            self.sharing -= usize::from(controlled.treatment.share.is_some());
             let closed = self.datapath.close(controlled.flow);
             debug_assert!(closed.is_ok(), "{closed:?}");
         }

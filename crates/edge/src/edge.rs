@@ -65,8 +65,8 @@ pub struct EdgeStatistics {
 /// messages ([`Edge::datapath_mut`]) as for any other, and calls [`Edge::expire`] now and then.
 #[derive(Debug)]
 pub struct Edge {
-    table: Table<Fate>,
-    flows: ControlledFlows,
+    pub(crate) table: Table<Fate>,
+    pub(crate) flows: ControlledFlows,
 }
 
 impl Edge {
@@ -82,6 +82,7 @@ impl Edge {
                 policies: Policies::new(policy),
                 grace: DEFAULT_GRACE,
                 statistics: EdgeStatistics::default(),
+                sharing: 0,
             },
         }
     }
@@ -322,6 +323,9 @@ fn on_sent(
     controlled: &mut ControlledFlow,
     (flows, rewriter): &mut Context<'_, '_>,
 ) {
+    if segment.payload > 0 {
+        controlled.sent_at = now;
+    }
     if sent == Sent::AfterTimeout {
         flows.invoke(now, flow, controlled, true);
     }

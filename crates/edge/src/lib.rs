@@ -10,6 +10,8 @@
 //!   that programs and algorithms control guests as they control any sender. Without a plane the box steps aside.
 //!
 //! - [`policy`] is the operator's file: which connections are controlled, and how.
+//! - [`select`] chooses among algorithms by what is measured of a flow, with hysteresis.
+//! - [`share`] divides the windows of a group of flows by weight.
 //!
 //! What the box does not understand, or must not touch ([`Exemption`]), passes as it came.
 //!
@@ -24,11 +26,14 @@
 #![deny(unsafe_code)]
 
 mod controlled;
+mod divide;
 mod edge;
 pub mod enforce;
 mod key;
 pub mod policy;
 mod segment;
+pub mod select;
+pub mod share;
 pub mod track;
 
 pub use controlled::{ControlledFlow, Fate};

@@ -34,6 +34,23 @@ pub struct FlowConfig {
     pub tag: u32,
     /// Settings of its TCP.
     pub tcp: TcpConfig,
+    /// What a box at the edge of the sender's host does with its connections; `None` leaves them alone. The
+    /// sender is then a guest that knows nothing of the box, and the receiver understands ECN whether the guest
+    /// does or not, as Linux does unless told otherwise.
+    pub edge: Option<EdgeTreatment>,
+}
+
+/// What a box at the edge of the sender's host does with connections (vCC, Mystique).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EdgeTreatment {
+    /// Algorithm of the plane that limits the sender, by the name that the plane gave it.
+    pub algorithm: String,
+    /// Whether the box speaks ECN for a sender that does not (vCC figure 3).
+    pub ecn: bool,
+    /// Whether data beyond the window that the sender was told is dropped.
+    pub police: bool,
+    /// Greatest shift of the receive window that the sender is told of; `None` leaves the receiver's.
+    pub max_scale: Option<u8>,
 }
 
 /// What decides cwnd and rate.

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 pub use backend::Backend;
 pub use fairwater_tcp::{Ecn, MAX_RECEIVE_WINDOW, TcpConfig};
-pub use flow::{Controller, FlowConfig, Native, Traffic};
+pub use flow::{Controller, EdgeTreatment, FlowConfig, Native, Traffic};
 pub use measure::{Measure, SAMPLE_BUDGET, SIZE_CLASSES};
 pub use network::{Balancing, Edge, EdgeId, NodeId, Path};
 pub use plane::PlaneConfig;

@@ -324,6 +324,7 @@ fn config(settings: &Settings, path: &Path, seed: u64) -> Experiment {
             stop: None,
             priority: 0,
             tag: 0,
+            edge: None,
             tcp: TcpConfig {
                 // As Linux does for a flow that has a cwnd alone.
                 pace: true,

@@ -130,6 +130,7 @@ impl<C> Comparison<C> {
             stop: None,
             priority: 0,
             tag: 0,
+            edge: None,
             tcp: TcpConfig {
                 receive_window: RECEIVE_WINDOW,
                 ecn: if bottleneck.queue.marks() {

@@ -1,7 +1,12 @@
-//! Netlink without a runtime: [requests](Netlink), and the [network interfaces](Interfaces) that come and go.
+//! The kernel's network without a runtime: netlink [requests](Netlink), the [interfaces](Interfaces) that come
+//! and go, [namespaces](Namespace) without names, and the interfaces of made-up networks ([`make_veth`]).
 
 mod interfaces;
+mod namespace;
 mod request;
+mod topology;
 
 pub use interfaces::{Interface, Interfaces};
+pub use namespace::{Namespace, enter};
 pub use request::Netlink;
+pub use topology::{add_address, bring_up, enslave, index_of, make_bridge, make_veth};

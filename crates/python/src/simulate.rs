@@ -251,11 +251,12 @@ impl Run<'_> {
     ) -> PyResult<Option<PointResult>> {
         let mut algorithms: Vec<(&str, &Choice)> = Vec::new();
         for group in &point.groups {
-            if let scenario::Sender::Plane(text) = &group.sender
-                && algorithms.iter().all(|(name, _)| name != text)
-                && let Some(choice) = self.choices.get(text)
-            {
-                algorithms.push((text, choice));
+            for text in group.algorithms() {
+                if algorithms.iter().all(|(name, _)| name != text)
+                    && let Some(choice) = self.choices.get(text)
+                {
+                    algorithms.push((text, choice));
+                }
             }
         }
         let plane =

@@ -99,11 +99,11 @@ impl Grid {
     fn simulate_point(&self, point: &Point) -> PyResult<PointResult> {
         let mut choices: Vec<(String, Choice)> = Vec::new();
         for group in &point.groups {
-            if let scenario::Sender::Plane(text) = &group.sender
-                && choices.iter().all(|(name, _)| name != text)
-            {
-                let choice = resolve(text, &self.folder).map_err(refused)?.choice;
-                choices.push((text.clone(), choice));
+            for text in group.algorithms() {
+                if choices.iter().all(|(name, _)| name != text) {
+                    let choice = resolve(text, &self.folder).map_err(refused)?.choice;
+                    choices.push((text.clone(), choice));
+                }
             }
         }
         let named = choices.iter().map(|(name, choice)| (name.as_str(), choice));

@@ -4,13 +4,14 @@ use std::ops::Range;
 use std::time::Duration;
 
 use fairwater_experiment::{
-    Balancing, Controller, EdgeId, FlowConfig, Native, NodeId, Path, TcpConfig,
+    Balancing, Controller, EdgeId, EdgeTreatment, FlowConfig, Native, NodeId, Path, TcpConfig,
 };
 use fairwater_net::Time;
 use fairwater_plane::nearest;
 
 use crate::diagnostic::Diagnostic;
 use crate::fields::{Fields, InvalidValue, refuse};
+use crate::host_edge;
 use crate::network::{Network, pairs};
 use crate::quantity;
 use crate::tcp;
@@ -77,6 +78,8 @@ struct FlowTable<'n> {
     priority: u8,
     tag: u32,
     tcp: TcpConfig,
+    /// The box at the edge, `None` in it if it is unknown.
+    edge: Option<(&'n Node, Option<EdgeTreatment>)>,
     via: Option<&'n Node>,
     balancing: Balancing,
     span: Range<usize>,
@@ -150,6 +153,10 @@ impl<'n> FlowTable<'n> {
                 Some(node) => tcp::read(node, usual, context.sink),
                 None => usual.clone(),
             },
+            edge: fields
+                .node("edge")
+                .filter(|node| host_edge::is_there(node))
+                .map(|node| (node, host_edge::read(node, context))),
             via: fields.node("via"),
             balancing: fields.optional("balance", balancing).unwrap_or_default(),
             span: fields.span.clone(),
@@ -160,6 +167,9 @@ impl<'n> FlowTable<'n> {
             }
         }
         fields.finish();
+        if let (Some((node, _)), Some((_, controller))) = (&table.edge, &table.algorithm) {
+            host_edge::check(node, controller, &table.tcp, context);
+        }
         Some(table)
     }
 
@@ -224,6 +234,10 @@ impl<'n> FlowTable<'n> {
         context: &Context<'_>,
     ) -> Option<()> {
         let (algorithm, controller) = self.algorithm?;
+        let edge = match self.edge {
+            Some((_, treatment)) => Some(treatment?),
+            None => None,
+        };
         let label = self.name.unwrap_or_else(|| algorithm.text().to_owned());
         let name = unused(&label, &flows.groups);
         let start = self.start.map_or(Duration::ZERO, |(_, start)| start);
@@ -251,12 +265,14 @@ impl<'n> FlowTable<'n> {
                 priority: self.priority,
                 tag: self.tag,
                 tcp: self.tcp.clone(),
+                edge: edge.clone(),
             });
         }
         flows.sent.push((self.sent?, self.span));
         flows.groups.push(Group {
             name,
             sender: algorithm,
+            edge: edge.map(|edge| edge.algorithm),
             flows: first..flows.configs.len(),
         });
         Some(())

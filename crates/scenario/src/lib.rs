@@ -35,6 +35,7 @@ mod capacity;
 mod disturbance;
 mod files;
 mod flow;
+mod host_edge;
 mod linux;
 mod network;
 mod paths;
@@ -113,8 +114,21 @@ pub struct Group {
     pub name: String,
     /// Who decides for its flows.
     pub sender: Sender,
+    /// The algorithm of the box that the senders are behind, as the file has it.
+    pub edge: Option<String>,
     /// Which flows of [`Experiment::flows`] these are.
     pub flows: Range<usize>,
+}
+
+impl Group {
+    /// The algorithms of this project that its flows run, in their sender or at its host's edge.
+    pub fn algorithms(&self) -> impl Iterator<Item = &String> {
+        let of_sender = match &self.sender {
+            Sender::Plane(text) => Some(text),
+            Sender::Native(_) | Sender::Kernel(_) => None,
+        };
+        of_sender.into_iter().chain(&self.edge)
+    }
 }
 
 /// Who decides cwnd and rate, as the file has it.
@@ -280,10 +294,10 @@ impl Scenario {
         let seeds = self.seeds().len();
         for index in (0..self.len()).step_by(seeds) {
             for group in self.point(index).groups {
-                if let Sender::Plane(text) = group.sender
-                    && !texts.contains(&text)
-                {
-                    texts.push(text);
+                for text in group.algorithms() {
+                    if !texts.contains(text) {
+                        texts.push(text.clone());
+                    }
                 }
             }
         }

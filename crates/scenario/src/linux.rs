@@ -54,7 +54,7 @@ pub(crate) fn refuse(point: &Point, spans: &Spans, sink: &Sink) {
 }
 
 /// What of these flows the test bed cannot do.
-fn refused_of(flows: &[FlowConfig]) -> [(bool, &'static str); 4] {
+fn refused_of(flows: &[FlowConfig]) -> [(bool, &'static str); 5] {
     let any = |is_so: fn(&FlowConfig) -> bool| flows.iter().any(is_so);
     [
         (
@@ -66,6 +66,7 @@ fn refused_of(flows: &[FlowConfig]) -> [(bool, &'static str); 4] {
             "starts drawn at random",
         ),
         (any(|flow| flow.priority != 0), "priorities"),
+        (any(|flow| flow.edge.is_some()), "an `edge`"),
         (
             any(|flow| !is_the_kernels(&flow.tcp)),
             "settings of TCP other than `ecn = \"classic\"`; they are the kernel's own",

@@ -8,7 +8,7 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fairwater_experiment::{Backend, Ecn, EdgeId, Experiment, Path, Traffic};
+use fairwater_experiment::{Backend, Ecn, EdgeId, EdgeTreatment, Experiment, Path, Traffic};
 use fairwater_net::{
     Capacity, Limit, LossConfig, Probability, QueueConfig, Rate, RateSchedule, Time,
 };
@@ -36,7 +36,7 @@ fn bad_scenarios_are_refused_with_everything_that_is_wrong() {
         });
         seen += 1;
     }
-    assert_eq!(seen, 16);
+    assert_eq!(seen, 17);
 }
 
 #[test]
@@ -60,6 +60,39 @@ fn a_small_file_has_all_that_it_does_not_say() {
     assert_eq!(names, ["cubic", "cubic (2).1", "cubic (2).2"]);
     assert_eq!(config.flows[2].start, Time::from_millis(1000));
     assert_eq!(scenario.algorithms(), ["cubic"]);
+}
+
+#[test]
+fn a_flow_may_be_behind_an_edge_that_runs_another_algorithm() {
+    let text = r#"
+        duration = "10s"
+        dumbbell = { rate = "48mbit", rtt = "20ms" }
+
+        [[flow]]
+        algorithm = "native:cubic"
+        edge = { algorithm = "reno", ecn = true, max_scale = 3 }
+
+        [[flow]]
+        algorithm = "cubic"
+        edge = "$edge"
+
+        [sweep]
+        edge = [false]
+    "#;
+    let scenario = Scenario::parse("edge.toml", text, Backend::Sim, &Files).expect("right");
+    let flows = scenario.point(0).experiment.flows;
+    let expected = EdgeTreatment {
+        algorithm: "reno".to_owned(),
+        ecn: true,
+        police: false,
+        max_scale: Some(3),
+    };
+    assert_eq!(flows[0].edge, Some(expected));
+    assert_eq!(flows[1].edge, None);
+    assert_eq!(scenario.algorithms(), ["reno", "cubic"]);
+    let refused = Scenario::parse("edge.toml", text, Backend::Linux, &Files);
+    let refused = refused.expect_err("the simulator's").to_string();
+    assert!(refused.contains("an `edge`"), "{refused}");
 }
 
 #[test]

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use fairwater_net::{Aggregation, Capacity, LinkConfig, QueueError, Time};
+use fairwater_wire::MAX_WINDOW_SCALE;
 use thiserror::Error;
 
 use crate::estimate::{Estimate, MAX_MEMORY_BYTES, MAX_TURNS, samples};
 use crate::routes::{Finder, takes_time};
 use crate::{
-    Controller, EdgeId, Experiment, FlowConfig, MAX_RECEIVE_WINDOW, Native, NodeId, Path,
+    Controller, Ecn, EdgeId, Experiment, FlowConfig, MAX_RECEIVE_WINDOW, Native, NodeId, Path,
     SizeError, TcpConfig, Traffic,
 };
 
@@ -191,6 +192,9 @@ pub enum FlowError {
     /// The plane hosts no algorithm of this name.
     #[error("the plane has no algorithm `{0}`")]
     UnknownAlgorithm(String),
+    /// The sender is behind a box, and this cannot be.
+    #[error("behind an edge, {0}")]
+    BehindEdge(&'static str),
     /// A value is out of its range.
     #[error("{what} is {value}: {expected}")]
     Value {
@@ -244,14 +248,19 @@ pub(crate) fn check_with(
 ) -> Result<(), ConfigErrors> {
     let mut errors = errors(config);
     for (index, flow) in config.flows.iter().enumerate() {
-        if let Controller::Plane(name) = &flow.controller
-            && !has_algorithm(name)
-        {
-            errors.push(ConfigError::Flow {
-                flow: index,
-                name: flow.name.clone(),
-                error: FlowError::UnknownAlgorithm(name.clone()),
-            });
+        let of_sender = match &flow.controller {
+            Controller::Plane(name) => Some(name),
+            Controller::Native(_) => None,
+        };
+        let of_edge = flow.edge.as_ref().map(|edge| &edge.algorithm);
+        for name in of_sender.into_iter().chain(of_edge) {
+            if !has_algorithm(name) {
+                errors.push(ConfigError::Flow {
+                    flow: index,
+                    name: flow.name.clone(),
+                    error: FlowError::UnknownAlgorithm(name.clone()),
+                });
+            }
         }
     }
     finish(errors)
@@ -535,6 +544,7 @@ fn check_flow(flow: &FlowConfig, found: &mut Vec<FlowError>) {
         );
     }
     check_tcp(&flow.tcp, &mut require);
+    found.extend(edge_errors(flow).map(FlowError::BehindEdge));
     if let Traffic::Requests { sizes, load } = &flow.traffic {
         let errors = sizes.errors();
         let gap_s = sizes.mean() / load;
@@ -548,6 +558,32 @@ fn check_flow(flow: &FlowConfig, found: &mut Vec<FlowError>) {
         }
         found.extend(errors.into_iter().map(FlowError::Sizes));
     }
+}
+
+/// What a flow cannot be whose sender is a guest behind a box.
+fn edge_errors(flow: &FlowConfig) -> impl Iterator<Item = &'static str> {
+    let is_behind = flow.edge.is_some();
+    let scale = flow.edge.as_ref().and_then(|edge| edge.max_scale);
+    [
+        (
+            matches!(flow.controller, Controller::Plane(_)),
+            "the flow's own congestion control is a native one",
+        ),
+        (
+            !matches!(flow.tcp.ecn, Ecn::Off | Ecn::Classic),
+            "the flow's own ECN is `off` or `classic`",
+        ),
+        (
+            !flow.tcp.handshake,
+            "a flow needs the handshake: the box learns from it",
+        ),
+        (
+            scale.is_some_and(|scale| scale > MAX_WINDOW_SCALE),
+            "a window scale is 14 at most (RFC 7323 §2.3)",
+        ),
+    ]
+    .into_iter()
+    .filter_map(move |(is_wrong, message)| (is_behind && is_wrong).then_some(message))
 }
 
 fn check_tcp(tcp: &TcpConfig, require: &mut impl FnMut(bool, &'static str, String, &'static str)) {

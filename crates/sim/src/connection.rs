@@ -7,6 +7,7 @@ use fairwater_proto::FlowId;
 use slab::Slab;
 
 use crate::events::Alarm;
+use crate::guest::Guest;
 use crate::native;
 use crate::plane_link::Host;
 use fairwater_tcp::{Controls, Receiver, Sender};
@@ -23,6 +24,8 @@ pub(crate) struct Connection {
     pub(crate) sender: Sender,
     pub(crate) receiver: Receiver,
     pub(crate) controller: ConnectionController,
+    /// What it is on the wire, if its sender is behind a box.
+    pub(crate) guest: Option<Box<Guest>>,
     pub(crate) alarm: Alarm,
     pub(crate) request: Option<PendingRequest>,
     /// Data segments that arrived marked.

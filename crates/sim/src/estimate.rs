@@ -60,11 +60,10 @@ impl Estimate {
                 requests += of_flow;
             }
         }
-        let mut hosts: Vec<_> = config
-            .flows
-            .iter()
-            .filter(|flow| matches!(flow.controller, Controller::Plane(_)))
-            .map(|flow| flow.from)
+        let flows = config.flows.iter();
+        let mut hosts: Vec<_> = flows
+            .filter(|flow| matches!(flow.controller, Controller::Plane(_)) || flow.edge.is_some())
+            .map(|flow| (flow.from, flow.edge.is_some()))
             .collect();
         hosts.sort_unstable();
         hosts.dedup();

@@ -17,6 +17,7 @@ use crate::{
     Sample, TcpConfig,
 };
 use fairwater_tcp::{HEADERS, State};
+use rand_chacha::ChaCha8Rng;
 
 /// One flow.
 #[derive(Debug)]
@@ -30,6 +31,8 @@ pub(crate) struct Flow {
     ecn: Ecn,
     /// Its sender's host at the plane, if the plane controls it.
     pub(crate) host: Option<Host>,
+    /// The box that its sender is behind, if it is behind one.
+    pub(crate) edge: Option<Box<FlowEdge>>,
     /// The connection that its application writes to: the last that it opened.
     pub(crate) connection: Option<u32>,
     /// Connections that it opened.
@@ -37,6 +40,15 @@ pub(crate) struct Flow {
     /// Round trip of two packets without data, alone in the network: of a handshake.
     handshake: Duration,
     pub(crate) measured: Measured,
+}
+
+/// The box that a flow's sender is behind.
+#[derive(Debug)]
+pub(crate) struct FlowEdge {
+    /// The box, as the plane's link names it.
+    pub(crate) host: Host,
+    /// Where connections get their initial sequence numbers from.
+    pub(crate) numbers: ChaCha8Rng,
 }
 
 /// What is measured of a flow.
@@ -72,7 +84,7 @@ impl Flow {
         source: Source,
         (forward, reverse): (FlowPaths, FlowPaths),
         routes: &Routes,
-        host: Option<Host>,
+        (host, edge): (Option<Host>, Option<FlowEdge>),
         ecn: Ecn,
     ) -> Self {
         let empty = Load {
@@ -92,6 +104,7 @@ impl Flow {
                 Path::Shortest => Balancing::PerFlow,
             },
             host,
+            edge: edge.map(Box::new),
             connection: None,
             opened: 0,
             measured: Measured {
@@ -112,6 +125,19 @@ impl Flow {
         TcpConfig {
             ecn: self.ecn,
             ..config.tcp.clone()
+        }
+    }
+
+    /// How the receiver's TCP behaves. A guest's peer is not told what the guest is: it understands ECN, as Linux
+    /// does for whoever offers it.
+    pub(crate) fn receiver_tcp(&self, sender: &TcpConfig) -> TcpConfig {
+        let ecn = match &self.edge {
+            Some(_) => Ecn::Classic,
+            None => sender.ecn,
+        };
+        TcpConfig {
+            ecn,
+            ..sender.clone()
         }
     }
 
@@ -309,7 +335,12 @@ impl Open {
     pub(crate) fn add(&mut self, connection: &Connection) {
         let controls = connection.sender.controls();
         self.totals.add(&connection.totals());
-        self.cwnd = self.cwnd.saturating_add(controls.cwnd);
+        // The window of a guest is that which it is told, if it is the lesser.
+        let window = match connection.guest {
+            Some(_) => controls.cwnd.min(connection.sender.send_window()),
+            None => controls.cwnd,
+        };
+        self.cwnd = self.cwnd.saturating_add(window);
         let all = self.ssthresh.zip(connection.ssthresh());
         self.ssthresh = all.map(|(sum, one)| sum.saturating_add(one));
         self.state = self.state.max(Some(connection.sender.state()));

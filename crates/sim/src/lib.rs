@@ -10,6 +10,7 @@ mod edges;
 mod estimate;
 mod events;
 mod flow;
+mod guest;
 mod measure;
 pub mod native;
 mod observer;
@@ -28,9 +29,11 @@ pub use check::{
 };
 pub use ecn::negotiated_ecn;
 pub use estimate::{MAX_MEMORY_BYTES, MAX_TURNS};
+pub use fairwater_edge::EdgeStatistics;
 pub use fairwater_experiment::{
-    Balancing, Controller, Ecn, Edge, EdgeId, Experiment, FlowConfig, MAX_RECEIVE_WINDOW, Measure,
-    Native, NodeId, Path, PlaneConfig, SAMPLE_BUDGET, SizeCdf, SizeError, TcpConfig, Traffic,
+    Balancing, Controller, Ecn, Edge, EdgeId, EdgeTreatment, Experiment, FlowConfig,
+    MAX_RECEIVE_WINDOW, Measure, Native, NodeId, Path, PlaneConfig, SAMPLE_BUDGET, SizeCdf,
+    SizeError, TcpConfig, Traffic,
 };
 pub use observer::{Captured, Observer, PacketOutcome};
 pub use outcome::{

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use fairwater_net::Time;
 
+use fairwater_edge::EdgeStatistics;
+use fairwater_experiment::NodeId;
 use fairwater_tcp::State;
 
 /// Everything measured. Equal configurations give equal outcomes.
@@ -21,6 +23,8 @@ pub struct Outcome {
     pub reports: u64,
     /// Flows that went under the fallback, each time counted.
     pub fallbacks: u64,
+    /// What the boxes at hosts' edges have seen, by host.
+    pub host_edges: Vec<(NodeId, EdgeStatistics)>,
     /// Notices of the plane, with the time: faults, algorithms that failed.
     pub notices: Vec<(Time, String)>,
 }
@@ -95,7 +99,7 @@ pub struct Request {
 pub struct Sample {
     /// When.
     pub at: Time,
-    /// cwnd, bytes.
+    /// cwnd, bytes; behind a box the window that it tells the sender, if that is less.
     pub cwnd: u64,
     /// Slow-start threshold, bytes; `None` while a sender has none, and under the plane, whose
     /// programs keep their own.

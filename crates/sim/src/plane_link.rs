@@ -8,6 +8,9 @@ use std::time::Duration;
 use fairwater_datapath::{
     Backend, Controls, Datapath, FlowState, PeerId, Signals, StartError, UnknownFlow,
 };
+use fairwater_edge::{
+    Edge, EdgeStatistics, Fate, FlowKey, Policy, PortPacket, Verdict, track::TableConfig,
+};
 use fairwater_net::Time;
 use fairwater_plane::{Capabilities, Plane, SignalQualities, SignalSet};
 use fairwater_proto::{Dialect, FlowId, FlowInfo, ToDatapath, Updates};
@@ -21,6 +24,9 @@ pub(crate) type Host = u32;
 /// A message is not cut: a packet has what was to be sent at one moment.
 const MAX_PACKET: usize = 1 << 16;
 
+/// How often boxes look for connections that have ended: it takes time in their number.
+const EXPIRY_INTERVAL: Duration = Duration::from_secs(1);
+
 /// A plane, the datapaths, and the packets between them.
 #[derive(Debug)]
 pub(crate) struct PlaneLink {
@@ -31,6 +37,8 @@ pub(crate) struct PlaneLink {
     period_ns: u64,
     outages: Vec<(Time, Time)>,
     heartbeat: Duration,
+    /// When boxes next forget connections that have ended.
+    expires_at: Time,
     to_plane: Transit,
     to_datapaths: Transit,
     notices: Vec<(Time, String)>,
@@ -39,9 +47,36 @@ pub(crate) struct PlaneLink {
 /// The datapath of one host, and its peer at the service.
 #[derive(Debug)]
 struct DatapathHost {
-    datapath: Datapath,
+    datapath: HostDatapath,
     plane: PeerId,
     peer: fairwater_service::PeerId,
+}
+
+/// Whose flows a host's datapath controls.
+#[derive(Debug)]
+enum HostDatapath {
+    /// Those of the host's own senders.
+    Senders(Box<Datapath>),
+    /// Those of guests, from the packets that pass the box at the host's edge.
+    Guests(Box<Edge>),
+}
+
+impl HostDatapath {
+    #[inline]
+    fn get(&self) -> &Datapath {
+        match self {
+            Self::Senders(datapath) => datapath,
+            Self::Guests(edge) => edge.datapath(),
+        }
+    }
+
+    #[inline]
+    fn get_mut(&mut self) -> &mut Datapath {
+        match self {
+            Self::Senders(datapath) => datapath,
+            Self::Guests(edge) => edge.datapath_mut(),
+        }
+    }
 }
 
 /// Packets in transit, in the order in which they were sent and will arrive.
@@ -119,6 +154,7 @@ impl PlaneLink {
             period_ns: (Time::ZERO + config.period).as_nanos().max(1),
             outages: config.outages.clone(),
             heartbeat: interval / 2,
+            expires_at: Time::ZERO + EXPIRY_INTERVAL,
             to_plane: Transit::default(),
             to_datapaths: Transit::default(),
             notices: Vec::new(),
@@ -133,6 +169,30 @@ impl PlaneLink {
             ..datapath_config()
         });
         let plane = datapath.add_peer(Dialect::Own, 0);
+        self.join(HostDatapath::Senders(Box::new(datapath)), plane)
+    }
+
+    /// Another box at a host's edge, which does with the guests' connections as `policy` says; `None` when there
+    /// are too many datapaths.
+    pub(crate) fn add_edge(
+        &mut self,
+        name: &str,
+        silence: Duration,
+        policy: Policy,
+    ) -> Option<Host> {
+        let mut datapath = Datapath::new(fairwater_datapath::Config {
+            name: name.to_owned(),
+            silence_us: micros(Time::ZERO + silence),
+            instance: 1,
+            backend: Backend::Interpreter,
+            ..Edge::datapath_config()
+        });
+        let plane = datapath.add_peer(Dialect::Own, 0);
+        let edge = Edge::new(TableConfig::default(), datapath, plane, policy);
+        self.join(HostDatapath::Guests(Box::new(edge)), plane)
+    }
+
+    fn join(&mut self, datapath: HostDatapath, plane: PeerId) -> Option<Host> {
         let peer = self.service.connect(0).ok()?;
         let host = Host::try_from(peer.index()).ok()?;
         self.hosts.push(DatapathHost {
@@ -153,7 +213,10 @@ impl PlaneLink {
         now: Time,
     ) -> Result<FlowId, StartError> {
         let joined = &mut self.hosts[host as usize];
-        let flow = joined.datapath.start(joined.plane, algorithm, info);
+        let flow = joined
+            .datapath
+            .get_mut()
+            .start(joined.plane, algorithm, info);
         self.transmit(host, now);
         flow
     }
@@ -161,7 +224,7 @@ impl PlaneLink {
     /// A flow ends.
     pub(crate) fn close(&mut self, host: Host, flow: FlowId, now: Time) {
         // Only what was started is closed, once.
-        let _ = self.hosts[host as usize].datapath.close(flow);
+        let _ = self.hosts[host as usize].datapath.get_mut().close(flow);
         self.transmit(host, now);
     }
 
@@ -174,19 +237,55 @@ impl PlaneLink {
         signals: &Signals,
         now: Time,
     ) -> Result<Option<Controls>, UnknownFlow> {
-        let controls = self.hosts[host as usize].datapath.invoke(flow, signals);
+        let controls = self.hosts[host as usize]
+            .datapath
+            .get_mut()
+            .invoke(flow, signals);
         self.transmit(host, now);
         controls
     }
 
+    /// A packet passes the box at a host's edge.
+    pub(crate) fn pass(&mut self, host: Host, packet: PortPacket<'_>, now: Time) -> Verdict {
+        let HostDatapath::Guests(edge) = &mut self.hosts[host as usize].datapath else {
+            return Verdict::Pass;
+        };
+        let verdict = edge.on_packet(now, packet);
+        self.transmit(host, now);
+        verdict
+    }
+
+    /// What controls the guest's connection; `None` of one that the box leaves alone.
+    pub(crate) fn guest_state(&self, host: Host, key: &FlowKey) -> Option<FlowState> {
+        let HostDatapath::Guests(edge) = &self.hosts[host as usize].datapath else {
+            return None;
+        };
+        let connections = edge.connections();
+        match connections.get(connections.find(key)?)?.2 {
+            Fate::Controlled(controlled) => self.state(host, controlled.flow()),
+            Fate::Passed | Fate::Exempt(_) => None,
+        }
+    }
+
+    /// What a box has seen.
+    pub(crate) fn edge_statistics(&self, host: Host) -> Option<EdgeStatistics> {
+        match &self.hosts[host as usize].datapath {
+            HostDatapath::Guests(edge) => Some(*edge.statistics()),
+            HostDatapath::Senders(_) => None,
+        }
+    }
+
     /// Whether the flow's algorithm lets it restart from a smaller window after an idle period.
     pub(crate) fn restarts_after_idle(&self, host: Host, flow: FlowId) -> bool {
-        self.hosts[host as usize].datapath.restarts_after_idle(flow)
+        self.hosts[host as usize]
+            .datapath
+            .get()
+            .restarts_after_idle(flow)
     }
 
     /// What controls the flow.
     pub(crate) fn state(&self, host: Host, flow: FlowId) -> Option<FlowState> {
-        let view = self.hosts[host as usize].datapath.flow(flow);
+        let view = self.hosts[host as usize].datapath.get().flow(flow);
         view.map(|view| view.state)
     }
 
@@ -195,13 +294,14 @@ impl PlaneLink {
         // Controls in force are in range, so the datapath accepts them.
         let _ = self.hosts[host as usize]
             .datapath
+            .get_mut()
             .set_controls(flow, controls);
     }
 
     #[inline]
     fn transmit(&mut self, host: Host, now: Time) {
         let arrives = now + self.delay;
-        let datapath = &mut self.hosts[host as usize].datapath;
+        let datapath = self.hosts[host as usize].datapath.get_mut();
         while let Some((_, bytes)) = datapath.poll_transmit(MAX_PACKET) {
             self.to_plane.send(arrives, host, bytes);
         }
@@ -282,6 +382,7 @@ impl PlaneLink {
             let joined = &mut self.hosts[packet.host as usize];
             joined
                 .datapath
+                .get_mut()
                 .on_message(joined.plane, &packet.bytes, micros(now));
             self.transmit(packet.host, now);
             self.to_datapaths.keep(packet);
@@ -295,11 +396,19 @@ impl PlaneLink {
             self.answer(now);
         }
         for host in 0..self.hosts.len() {
-            let datapath = &mut self.hosts[host].datapath;
+            let datapath = self.hosts[host].datapath.get_mut();
             let now_us = micros(now);
             if datapath.next_timeout().is_some_and(|at| at <= now_us) {
                 datapath.tick(now_us);
                 self.transmit(Host::try_from(host).unwrap_or(Host::MAX), now);
+            }
+        }
+        if now >= self.expires_at {
+            self.expires_at = now + EXPIRY_INTERVAL;
+            for host in &mut self.hosts {
+                if let HostDatapath::Guests(edge) = &mut host.datapath {
+                    edge.expire(now);
+                }
             }
         }
         self.collect_notices(now);
@@ -330,7 +439,7 @@ impl PlaneLink {
 
     /// Times that a flow went under the fallback.
     pub(crate) fn fallbacks(&self) -> u64 {
-        let of = |joined: &DatapathHost| joined.datapath.statistics().fallbacks;
+        let of = |joined: &DatapathHost| joined.datapath.get().statistics().fallbacks;
         self.hosts.iter().map(of).sum()
     }
 

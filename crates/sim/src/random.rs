@@ -13,6 +13,8 @@ pub(crate) enum Purpose {
     Start = 2,
     /// Loss, marks and the like of an edge.
     Edge = 3,
+    /// Initial sequence numbers and the like of a flow's connections.
+    Numbers = 4,
 }
 
 /// The stream of the `index`th flow or edge for that purpose.

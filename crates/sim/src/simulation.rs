@@ -5,8 +5,10 @@ mod measuring;
 mod moving;
 mod stepping;
 
+use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Deref};
 
+use fairwater_edge::{FlowKey, Treatment};
 use fairwater_net::Time;
 use fairwater_plane::Plane;
 use thiserror::Error;
@@ -16,13 +18,14 @@ use crate::connection::Connections;
 use crate::ecn::negotiated_ecn;
 use crate::edges::Edges;
 use crate::events::{Alarm, Event, Events};
-use crate::flow::Flow;
+use crate::flow::{Flow, FlowEdge};
+use crate::guest::Wire;
 use crate::packet::Segments;
-use crate::plane_link::PlaneLink;
+use crate::plane_link::{Host, PlaneLink};
 use crate::random::{Purpose, stream};
 use crate::routes::{Finder, Routes};
 use crate::traffic::{Action, Source};
-use crate::{ConfigErrors, Controller, Experiment, Observer, Outcome};
+use crate::{ConfigErrors, Controller, Experiment, NodeId, Observer, Outcome};
 
 pub use stepping::{CommandError, EdgeSnapshot, FlowSnapshot};
 
@@ -50,6 +53,31 @@ pub fn run(
     Simulation::new(config, plane, observer)?.finish()
 }
 
+/// A box at each host where a flow's sender is to be behind one. Each flow is a guest of its own: its port's
+/// number is the flow's.
+fn add_edges(config: &Experiment, plane: &mut PlaneLink) -> BTreeMap<NodeId, Host> {
+    let mut treatments: BTreeMap<NodeId, BTreeMap<u32, Treatment>> = BTreeMap::new();
+    for (flow, interface) in config.flows.iter().zip(0..) {
+        if let Some(edge) = &flow.edge {
+            let treatment = Treatment {
+                algorithm: edge.algorithm.as_str().into(),
+                ecn: edge.ecn,
+                police: edge.police,
+                max_scale: edge.max_scale,
+            };
+            let of_host = treatments.entry(flow.from).or_default();
+            of_host.insert(interface, treatment);
+        }
+    }
+    let added = treatments.into_iter().filter_map(|(node, treatments)| {
+        let name = format!("edge of host {}", node.0);
+        let policy = Box::new(move |key: &FlowKey| treatments.get(&key.interface).cloned());
+        let host = plane.add_edge(&name, config.plane.silence, policy)?;
+        Some((node, host))
+    });
+    added.collect()
+}
+
 /// Events between two calls of [`Observer::progress`]: some milliseconds.
 const PROGRESS_EVENTS: u64 = 1 << 16;
 
@@ -72,6 +100,10 @@ pub struct Simulation<C, O = ()> {
     flows: Vec<Flow>,
     connections: Connections,
     plane: PlaneLink,
+    /// The boxes, by host.
+    host_edges: BTreeMap<NodeId, Host>,
+    /// Buffers of packets that pass boxes.
+    wire: Wire,
     plane_alarm: Alarm,
     datapaths_alarm: Alarm,
     /// Scratch space for the actions of an application.
@@ -101,6 +133,7 @@ impl<C: Deref<Target = Experiment>, O: Observer> Simulation<C, O> {
         let mut routes = Routes::default();
         let mut finder = Finder::new(config);
         let mut hosts = vec![None; config.nodes as usize];
+        let host_edges = add_edges(config, &mut plane);
         if config.measure.from > Time::ZERO {
             events.push(config.measure.from, Event::Summaries);
         }
@@ -127,13 +160,22 @@ impl<C: Deref<Target = Experiment>, O: Observer> Simulation<C, O> {
             );
             let rng = stream(config.seed, Purpose::Requests, index);
             let source = Source::new(flow, flow.start + jitter, rng);
-            let mut flow = Flow::new(config, flow, source, paths, &routes, host, ecn);
+            let edge = flow.edge.as_ref();
+            let edge = edge.and_then(|_| host_edges.get(&flow.from));
+            let edge = edge.map(|host| FlowEdge {
+                host: *host,
+                numbers: stream(config.seed, Purpose::Numbers, index),
+            });
+            let mut flow = Flow::new(config, flow, source, paths, &routes, (host, edge), ecn);
             let first = flow.source.first_turn();
             let event = Event::Flow(u32::try_from(index).unwrap_or(u32::MAX));
             flow.alarm.set(Some(first), event, &mut events);
             flows.push(flow);
         }
-        if flows.iter().any(|flow| flow.host.is_some()) {
+        if flows
+            .iter()
+            .any(|flow| flow.host.is_some() || flow.edge.is_some())
+        {
             events.push(Time::ZERO, Event::Heartbeat);
         }
         let edges = Edges::new(config, end);
@@ -150,6 +192,8 @@ impl<C: Deref<Target = Experiment>, O: Observer> Simulation<C, O> {
             flows,
             connections: Connections::default(),
             plane,
+            host_edges,
+            wire: Wire::default(),
             plane_alarm: Alarm::default(),
             datapaths_alarm: Alarm::default(),
             actions: Vec::new(),

@@ -27,7 +27,7 @@ pub struct TcpConfig {
     /// acknowledgement on; zero sends each at once (RFC 5681 §4.2). Linux has 1 ms, but at most a
     /// twentieth of the RTT.
     pub sack_delay: Duration,
-    /// Explicit congestion notification.
+    /// Explicit congestion notification that an end is willing to use; the handshake agrees on it.
     pub ecn: Ecn,
     /// Whether to pace even a controller that sets no rate, as Linux's `fq` does: 2 × cwnd / SRTT in
     /// slow start, 1.2 × after it.

@@ -59,7 +59,8 @@ pub struct Segment {
     pub timestamp: Time,
     /// A queue may mark it instead of dropping it: ECT(0) is set (RFC 3168 §5).
     pub ect: bool,
-    /// Congestion experienced is echoed (RFC 3168 §6.1).
+    /// Congestion experienced is echoed (RFC 3168 §6.1); on a SYN with `cwr`, ECN is offered, and on the answer
+    /// agreed to.
     pub ece: bool,
     /// The sender has reduced its window (RFC 3168 §6.1).
     pub cwr: bool,

@@ -54,6 +54,8 @@ pub struct Receiver {
     /// Pause after which the sender slow-starts again.
     pause: Duration,
     last_arrival: Time,
+    /// A SYN has arrived.
+    is_asked: bool,
     handshake_due: bool,
     ack_due: bool,
     /// An ACK of RFC 8257 §3.2, for what came before the mark changed: its offset and echo.
@@ -89,6 +91,7 @@ impl Receiver {
             quick: QUICK_ACKS,
             pause: config.min_rto,
             last_arrival: now,
+            is_asked: false,
             handshake_due: false,
             ack_due: false,
             earlier: None,
@@ -102,6 +105,7 @@ impl Receiver {
             self.timestamp = self.timestamp.max(segment.timestamp);
         }
         if segment.syn {
+            self.take_offer(segment);
             self.handshake_due = true;
             return;
         }
@@ -143,6 +147,14 @@ impl Receiver {
                 self.ack_due = true;
             }
         }
+    }
+
+    /// RFC 3168 §6.1.1: there is ECN if the sender offers it. What the first SYN said counts.
+    fn take_offer(&mut self, syn: &Segment) {
+        if !self.is_asked && !(syn.ece && syn.cwr) {
+            self.ecn = Ecn::Off;
+        }
+        self.is_asked = true;
     }
 
     /// RFC 5681 §4.2: at least every second full-sized segment, and within the delay. Linux also
@@ -237,7 +249,7 @@ impl Receiver {
             self.handshake_due = false;
             return Some(Segment {
                 syn: true,
-                ..self.ack(self.arrived.next(), false)
+                ..self.ack(self.arrived.next(), self.ecn != Ecn::Off)
             });
         }
         if let Some((ack, echo)) = self.earlier.take() {

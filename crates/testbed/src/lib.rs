@@ -11,7 +11,6 @@ mod check;
 mod clock;
 mod emulator;
 mod error;
-mod namespace;
 mod packet;
 mod path;
 mod preflight;

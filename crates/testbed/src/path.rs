@@ -6,9 +6,6 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::OwnedFd;
 
-use netlink_packet_route::address::{
-    AddressAttribute, AddressFlags, AddressHeaderFlags, AddressMessage,
-};
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
@@ -16,9 +13,8 @@ use netlink_packet_route::route::{
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::protocols::NETLINK_ROUTE;
 
-use crate::namespace::Namespace;
 use crate::tun;
-use fairwater_netlink::Netlink;
+use fairwater_netlink::{Namespace, Netlink, add_address, index_of};
 
 /// Two hosts, and the network's ends of their devices.
 #[derive(Debug)]
@@ -108,14 +104,7 @@ fn host(address: IpAddr, ecn: bool) -> io::Result<(Namespace, OwnedFd)> {
 }
 
 fn configure(address: IpAddr) -> io::Result<()> {
-    let index = rustix::net::netdevice::name_to_index(
-        rustix::net::socket(
-            rustix::net::AddressFamily::INET,
-            rustix::net::SocketType::DGRAM,
-            None,
-        )?,
-        tun::DEVICE,
-    )?;
+    let index = index_of(tun::DEVICE)?;
     let mut netlink = Netlink::new(NETLINK_ROUTE)?;
 
     let mut link = LinkMessage::default();
@@ -132,18 +121,7 @@ fn configure(address: IpAddr) -> io::Result<()> {
         IpAddr::V4(_) => (AddressFamily::Inet, 32, IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
         IpAddr::V6(_) => (AddressFamily::Inet6, 128, IpAddr::V6(Ipv6Addr::UNSPECIFIED)),
     };
-    let mut own = AddressMessage::default();
-    own.header.family = family;
-    own.header.prefix_len = prefix_len;
-    own.header.index = index;
-    // Nobody else is there to have the address: usable at once.
-    own.header.flags = AddressHeaderFlags::Nodad;
-    own.attributes = vec![
-        AddressAttribute::Local(address),
-        AddressAttribute::Address(address),
-        AddressAttribute::Flags(AddressFlags::Nodad),
-    ];
-    netlink.change(RouteNetlinkMessage::NewAddress(own))?;
+    add_address(tun::DEVICE, address, prefix_len)?;
 
     let mut route = RouteMessage::default();
     route.header = RouteHeader {

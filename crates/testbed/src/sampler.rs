@@ -17,9 +17,8 @@ use netlink_packet_sock_diag::inet::{
 use netlink_sys::protocols::NETLINK_SOCK_DIAG;
 
 use crate::clock::{Clock, thread_cpu};
-use crate::namespace::{self, Namespace};
 use crate::packet::FIRST_PORT;
-use fairwater_netlink::Netlink;
+use fairwater_netlink::{Namespace, Netlink, enter};
 
 /// Samples of each measured flow, in order of time.
 pub(crate) type Samples = Vec<Vec<SocketSample>>;
@@ -47,7 +46,7 @@ impl Sampler {
         let thread = thread::Builder::new()
             .name("lab-sampler".to_owned())
             .spawn(move || {
-                namespace::enter(namespace.as_fd())?;
+                enter(namespace.as_fd())?;
                 let mut netlink = Netlink::new(NETLINK_SOCK_DIAG)?;
                 while !seen_stop.load(Ordering::Relaxed) {
                     let at = clock.now();

@@ -39,6 +39,7 @@ impl EdgePolicy {
                 sentences.push(format!("rule {} added: {rule}: {acts}", index + 1));
             }
         }
+        sentences.extend(selectors(old, new));
         sentences.extend(defaults(old, new));
         sentences
     }
@@ -107,6 +108,21 @@ fn acts(rule: &Rule) -> String {
         super::WhenStarved::Control => "only when starved".to_owned(),
     }));
     words.join(", ")
+}
+
+fn selectors(old: &EdgePolicy, new: &EdgePolicy) -> Vec<String> {
+    let gone = old
+        .selectors
+        .iter()
+        .filter_map(|each| match new.selector(&each.name) {
+            None => Some(format!("selector `{}` removed", each.name)),
+            Some(other) if other != each => Some(format!("selector `{}` changed", each.name)),
+            Some(_) => None,
+        });
+    let come = new.selectors.iter();
+    let come = come.filter(|each| old.selector(&each.name).is_none());
+    let come = come.map(|each| format!("selector `{}` added", each.name));
+    gone.chain(come).collect()
 }
 
 fn defaults(old: &EdgePolicy, new: &EdgePolicy) -> Vec<String> {

@@ -10,6 +10,7 @@ use ipnet::IpNet;
 use super::conditions::Conditions;
 use super::{Defaults, Mismatch, Policy, PortSet, Treatment};
 use crate::FlowKey;
+use crate::select::SelectorConfig;
 
 /// Most entries that the rules may come to, so that a table in the kernel holds them.
 pub const MAX_MATCHES: usize = 64;
@@ -124,6 +125,7 @@ pub struct EdgePolicy {
     pub(super) rules: Vec<Rule>,
     pub(super) matches: Vec<Match>,
     pub(super) port_sets: Vec<PortSet>,
+    pub(super) selectors: Vec<Arc<SelectorConfig>>,
 }
 
 impl EdgePolicy {
@@ -195,12 +197,33 @@ impl EdgePolicy {
     pub fn algorithms(&self) -> Vec<Arc<str>> {
         let mut found: Vec<Arc<str>> = Vec::new();
         for rule in &self.rules {
-            if let Action::Control(treatment) = &rule.action
-                && !found.contains(&treatment.algorithm)
-            {
-                found.push(Arc::clone(&treatment.algorithm));
+            let Action::Control(treatment) = &rule.action else {
+                continue;
+            };
+            let selector = treatment.selector.as_ref();
+            let selector = selector.and_then(|name| self.selector(name));
+            let of_rule = match selector {
+                Some(selector) => selector.algorithms(),
+                None => vec![Arc::clone(&treatment.algorithm)],
+            };
+            for name in of_rule {
+                if !found.contains(&name) {
+                    found.push(name);
+                }
             }
         }
         found
+    }
+
+    /// The selectors, in the order of the file.
+    #[must_use]
+    pub fn selectors(&self) -> &[Arc<SelectorConfig>] {
+        &self.selectors
+    }
+
+    /// The selector of that name.
+    #[must_use]
+    pub fn selector(&self, name: &str) -> Option<&Arc<SelectorConfig>> {
+        self.selectors.iter().find(|each| *each.name == *name)
     }
 }

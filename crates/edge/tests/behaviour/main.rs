@@ -7,6 +7,7 @@ mod model;
 mod plane;
 mod random;
 mod sender;
+mod share;
 mod support;
 mod table;
 mod window;

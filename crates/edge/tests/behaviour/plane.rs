@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fairwater_datapath::{Backend, Config, Datapath, PeerId};
 use fairwater_edge::track::TableConfig;
 use fairwater_edge::{
-    ControlledFlow, Direction, Edge, Fate, Policy, PortPacket, Treatment, Verdict,
+    ControlledFlow, Direction, Edge, Fate, FlowKey, Policy, PortPacket, Treatment, Verdict,
 };
 use fairwater_lang::{Program, binary, compile};
 use fairwater_net::Time;
@@ -34,6 +34,8 @@ pub(crate) struct Box {
     pub(crate) now: Time,
     /// Whether the plane answers to new flows.
     pub(crate) is_alive: bool,
+    /// The guest's port.
+    pub(crate) interface: u32,
 }
 
 pub(crate) fn treatment() -> Treatment {
@@ -66,6 +68,7 @@ impl Box {
             peer,
             now: ms(0),
             is_alive: true,
+            interface: key().interface,
         };
         this.tell(&ToDatapath::Welcome(Welcome {
             instance: 1,
@@ -132,7 +135,7 @@ impl Box {
         let verdict = self.edge.on_packet(
             self.now,
             PortPacket {
-                interface: key().interface,
+                interface: self.interface,
                 direction,
                 bytes: &mut bytes,
                 is_ethernet: false,
@@ -176,7 +179,11 @@ impl Box {
     }
 
     pub(crate) fn fate(&self) -> Option<&Fate> {
-        let id = self.edge.connections().find(&key())?;
+        let key = FlowKey {
+            interface: self.interface,
+            ..key()
+        };
+        let id = self.edge.connections().find(&key)?;
         Some(self.edge.connections().get(id)?.2)
     }
 

@@ -5,6 +5,7 @@
 mod document;
 mod matching;
 mod reload;
+mod select;
 
 use fairwater_edge::FlowKey;
 use fairwater_edge::policy::EdgePolicy;

@@ -8,7 +8,7 @@ use fairwater_datapath::Controls as Enforced;
 use fairwater_proto::FlowInfo;
 
 use super::Simulation;
-use crate::connection::{Connection, ConnectionController};
+use crate::connection::ConnectionController;
 use crate::native;
 use crate::plane_link::micros;
 use crate::{Controller, Experiment, Native, NodeId, Observer};
@@ -81,8 +81,14 @@ impl<C: Deref<Target = Experiment>, O: Observer> Simulation<C, O> {
             return;
         }
         for connection in self.connections.iter() {
-            if let ConnectionController::Plane { host, flow, .. } = connection.controller {
-                let state = self.plane.state(host, flow);
+            let state = match (&connection.controller, &connection.guest) {
+                (ConnectionController::Plane { host, flow, .. }, _) => {
+                    Some(self.plane.state(*host, *flow))
+                }
+                (_, Some(guest)) => Some(self.plane.guest_state(guest.host, &guest.key())),
+                _ => None,
+            };
+            if let Some(state) = state {
                 self.flows[connection.flow as usize]
                     .measured
                     .controlled(now, period, state);
@@ -102,8 +108,8 @@ impl<C: Deref<Target = Experiment>, O: Observer> Simulation<C, O> {
             (Controller::Plane(algorithm), Some(host)) => {
                 let known = connection.sender.controls();
                 let info = FlowInfo {
-                    local: address(config.from, connection),
-                    remote: SocketAddr::from((ip(config.to), 443)),
+                    local: address(config.from, connection.number),
+                    remote: peer_address(config.to),
                     mss: config.tcp.mss,
                     cwnd: known.cwnd,
                     srtt_us: connection.sender.srtt_us(),
@@ -146,8 +152,14 @@ fn ip(node: NodeId) -> Ipv4Addr {
     Ipv4Addr::new(10, b, c, d)
 }
 
-fn address(node: NodeId, connection: &Connection) -> SocketAddr {
+/// The sender's end of the connection of that number.
+pub(super) fn address(node: NodeId, number: u64) -> SocketAddr {
     // The ports that hosts take for connections of their own.
-    let port = 1024 + (connection.number % (65_536 - 1024)) as u16;
+    let port = 1024 + (number % (65_536 - 1024)) as u16;
     SocketAddr::from((ip(node), port))
+}
+
+/// The receiver's end of a connection.
+pub(super) fn peer_address(node: NodeId) -> SocketAddr {
+    SocketAddr::from((ip(node), 443))
 }

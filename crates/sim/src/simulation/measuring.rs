@@ -61,6 +61,11 @@ impl<C: Deref<Target = Experiment>, O: Observer> Simulation<C, O> {
             events: self.taken,
             reports: self.plane.reports(),
             fallbacks: self.plane.fallbacks(),
+            host_edges: self
+                .host_edges
+                .iter()
+                .filter_map(|(node, host)| Some((*node, self.plane.edge_statistics(*host)?)))
+                .collect(),
             notices: self.plane.into_notices(self.now),
         }
     }

@@ -2,11 +2,14 @@
 
 use std::ops::Deref;
 
+use fairwater_edge::Direction;
 use fairwater_net::{Ecn, Time};
 
 use super::Simulation;
+use super::control::{address, peer_address};
 use crate::connection::{Connection, ConnectionController, PendingRequest};
 use crate::events::{Alarm, Event};
+use crate::guest::{Guest, Passing};
 use crate::packet::{PacketHandle, size_bytes};
 use crate::traffic::Action;
 use crate::{Captured, EdgeId, Experiment, Observer, Request};
@@ -94,7 +97,22 @@ impl<C: Deref<Target = Experiment>, O: Observer> Simulation<C, O> {
                 self.segments.free(packet.segment);
                 self.after_receiver(slot);
             } else {
-                connection.sender.on_segment(now, segment);
+                match &mut connection.guest {
+                    None => connection.sender.on_segment(now, segment),
+                    Some(guest) => {
+                        let (mut segment, mut ecn) = (segment.clone(), packet.ecn);
+                        let mut passing = Passing {
+                            segment: &mut segment,
+                            ecn: &mut ecn,
+                            is_last: false,
+                        };
+                        let edge = (&mut self.plane, &mut self.wire);
+                        if guest.pass(now, Direction::ToGuest, &mut passing, edge) {
+                            connection.sender.on_segment(now, &segment);
+                        }
+                        self.wake_plane();
+                    }
+                }
                 self.segments.free(packet.segment);
                 self.after_sender(slot);
             }
@@ -197,7 +215,25 @@ impl<C: Deref<Target = Experiment>, O: Observer> Simulation<C, O> {
             let Some(connection) = self.connections.get(slot) else {
                 return;
             };
-            let Some(segment) = next(connection, now) else {
+            let Some(mut segment) = next(connection, now) else {
+                return;
+            };
+            let mut ecn = if segment.ect { Ecn::Ect0 } else { Ecn::NotEct };
+            if to_receiver && let Some(guest) = &mut connection.guest {
+                let is_last = segment.end() >= connection.sender.written();
+                let mut passing = Passing {
+                    segment: &mut segment,
+                    ecn: &mut ecn,
+                    is_last,
+                };
+                let edge = (&mut self.plane, &mut self.wire);
+                let goes_on = guest.pass(now, Direction::FromGuest, &mut passing, edge);
+                self.wake_plane();
+                if !goes_on {
+                    continue;
+                }
+            }
+            let Some(connection) = self.connections.get(slot) else {
                 return;
             };
             let flow = &self.flows[connection.flow as usize];
@@ -209,7 +245,7 @@ impl<C: Deref<Target = Experiment>, O: Observer> Simulation<C, O> {
                 generation: connection.generation,
                 hop,
                 size_bytes: size_bytes(&segment),
-                ecn: if segment.ect { Ecn::Ect0 } else { Ecn::NotEct },
+                ecn,
                 priority: self.config.flows[connection.flow as usize].priority,
                 to_receiver,
                 segment: self.segments.put(segment),
@@ -245,13 +281,19 @@ impl<C: Deref<Target = Experiment>, O: Observer> Simulation<C, O> {
         let flow = &mut self.flows[index as usize];
         let tcp = &flow.tcp(&config.flows[index as usize]);
         let turns = flow.first_turns(config.seed, index);
+        let receiver = &flow.receiver_tcp(tcp);
+        let ends = &config.flows[index as usize];
         let slot = self.connections.open(|generation, number| Connection {
             flow: index,
             generation,
             number,
             sender: Sender::new(tcp, now),
-            receiver: Receiver::new(tcp, now),
+            receiver: Receiver::new(receiver, now),
             controller: ConnectionController::Opening,
+            guest: flow.edge.as_mut().map(|edge| {
+                let ends = (address(ends.from, number), peer_address(ends.to));
+                Box::new(Guest::new((edge.host, index), ends, tcp, &mut edge.numbers))
+            }),
             alarm: Alarm::default(),
             request: None,
             marked: 0,
@@ -288,11 +330,31 @@ impl<C: Deref<Target = Experiment>, O: Observer> Simulation<C, O> {
         }
     }
 
+    /// The receiver's own FIN passes the box, which then forgets the connection.
+    fn end_guest(&mut self, mut guest: Guest, written: u64) {
+        let mut fin = Segment {
+            fin: true,
+            ack: written + 1,
+            ..Segment::default()
+        };
+        let mut passing = Passing {
+            segment: &mut fin,
+            ecn: &mut Ecn::NotEct,
+            is_last: true,
+        };
+        let edge = (&mut self.plane, &mut self.wire);
+        guest.pass(self.now, Direction::ToGuest, &mut passing, edge);
+        self.wake_plane();
+    }
+
     /// All that a connection had to do is done.
     fn close(&mut self, slot: u32) {
-        let Some(closed) = self.connections.close(slot) else {
+        let Some(mut closed) = self.connections.close(slot) else {
             return;
         };
+        if let Some(guest) = closed.guest.take() {
+            self.end_guest(*guest, closed.sender.written());
+        }
         if let ConnectionController::Plane { host, flow, .. } = closed.controller {
             self.plane.close(host, flow, self.now);
             self.wake_plane();

@@ -36,6 +36,7 @@ fn incast(controller: &Controller, segments: u64, period: Duration, seed: u64) -
             stop: None,
             priority: 0,
             tag: 0,
+            edge: None,
             tcp: TcpConfig {
                 min_rto: Duration::from_millis(1),
                 handshake: false,

@@ -7,6 +7,7 @@ mod check;
 mod conservation;
 mod determinism;
 mod grid;
+mod guests;
 mod incast;
 mod measuring;
 mod plane;

@@ -211,6 +211,7 @@ fn flow() -> impl Strategy<Value = FlowConfig> {
                     stop: length.map(|length| start + length + Duration::from_nanos(1)),
                     priority,
                     tag: 0,
+                    edge: None,
                     tcp,
                 }
             },

@@ -56,6 +56,7 @@ impl Dumbbell {
             stop: None,
             priority: 0,
             tag: 0,
+            edge: None,
             tcp: TcpConfig::default(),
         });
         self

@@ -96,10 +96,7 @@ impl Sender {
         if !self.established || segment.ack > self.next {
             return;
         }
-        let edge = segment.ack.saturating_add(segment.window);
-        let window_moved = edge > self.edge;
-        self.edge = self.edge.max(edge);
-
+        let window_moved = self.take_window(segment);
         let (duplicate, blocks) = split(segment);
         let duplicates = duplicate.map_or(0, |block| self.take_duplicate(block, segment));
         let out = self.scoreboard.out() > 0;
@@ -145,6 +142,18 @@ impl Sender {
                 rtt_ns: rtt,
             });
         }
+    }
+
+    /// Takes the advertised window, as Linux does: a later acknowledgement may take some of the window back
+    /// (RFC 9293 §3.8.6), another one with the same number only adds to it. Whether the right edge moved
+    /// forward.
+    fn take_window(&mut self, segment: &Segment) -> bool {
+        let edge = segment.ack.saturating_add(segment.window);
+        let moved_forward = edge > self.edge;
+        if moved_forward || segment.ack > self.acked {
+            self.edge = edge;
+        }
+        moved_forward
     }
 
     /// Takes what a segment acknowledges off the scoreboard.
@@ -202,6 +211,10 @@ impl Sender {
         }
         self.established = true;
         self.handshake.due = false;
+        // RFC 3168 §6.1.1: without ECE in the answer, the receiver has not agreed.
+        if !segment.ece {
+            self.ecn = Ecn::Off;
+        }
         self.restart_timers(now);
         self.timers.backoff = 0;
         self.edge = segment.ack.saturating_add(segment.window);

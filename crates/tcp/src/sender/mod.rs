@@ -360,6 +360,12 @@ impl Sender {
         self.scoreboard.recount(self.sack) * self.mss
     }
 
+    /// Bytes from the first that is not acknowledged to the right edge of the receiver's window.
+    #[must_use]
+    pub fn send_window(&self) -> u64 {
+        self.edge.saturating_sub(self.acked)
+    }
+
     /// Bytes of data a segment, at most.
     #[must_use]
     pub fn mss(&self) -> u64 {

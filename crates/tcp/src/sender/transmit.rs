@@ -81,8 +81,12 @@ impl Sender {
         self.handshake.due = false;
         self.handshake.sent += 1;
         self.start_retransmit_timer(now);
+        // RFC 3168 §6.1.1: both flags of a SYN offer ECN.
+        let offers_ecn = self.ecn != Ecn::Off;
         Some(Segment {
             syn: true,
+            ece: offers_ecn,
+            cwr: offers_ecn,
             timestamp: Time::from_nanos(now),
             ..Segment::default()
         })

@@ -12,7 +12,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::{Finished, FlowSpec};
 use crate::error::TestbedError;
-use crate::namespace;
+use fairwater_netlink::enter;
 
 /// A thread that sends and one that receives.
 #[derive(Debug)]
@@ -121,7 +121,7 @@ fn in_namespace<T: Send>(
 ) -> io::Result<T> {
     thread::scope(|scope| {
         let worker = scope.spawn(|| {
-            namespace::enter(namespace)?;
+            enter(namespace)?;
             work()
         });
         let panicked = |_| {
@@ -199,7 +199,7 @@ impl Outgoing {
         if self.start >= self.end {
             return Ok(());
         }
-        namespace::enter(self.namespace.as_fd())?;
+        enter(self.namespace.as_fd())?;
         let begun = Instant::now();
         while let Some(left) = self.start.checked_sub(begun.elapsed()) {
             if self.stop.load(Ordering::Relaxed) {

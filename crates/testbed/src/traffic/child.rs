@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 
-use crate::namespace;
+use fairwater_netlink::enter;
 
 /// A child process that is killed when this is dropped, and when the thread that made it ends, by
 /// whatever means.
@@ -45,7 +45,7 @@ impl NamespacedChild {
         // and touches no memory but its own.
         unsafe {
             command.pre_exec(move || {
-                namespace::enter(namespace.as_fd())?;
+                enter(namespace.as_fd())?;
                 rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
                 // The parent may have gone before it was listened to.
                 if rustix::process::getppid() == Some(parent) {

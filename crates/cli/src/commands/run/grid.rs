@@ -11,7 +11,7 @@ use fairwater_lab::points::{schedule, simulated};
 use fairwater_net::Time;
 use fairwater_plane::Plane;
 use fairwater_results::{Folder, PointResult};
-use fairwater_scenario::{self as scenario, Point, Scenario};
+use fairwater_scenario::{Point, Scenario};
 use fairwater_sim::{Captured, NodeId, Observer, SimulationError};
 
 use super::capture::{Capture, Recorder};
@@ -124,11 +124,11 @@ fn one(job: &Job<'_>, point: &Point) -> Result<Option<PointResult>, Failure> {
 fn plane(point: &Point, folder: &Path) -> Result<Plane, Failure> {
     let mut algorithms = Vec::new();
     for group in &point.groups {
-        if let scenario::Sender::Plane(text) = &group.sender
-            && algorithms.iter().all(|(name, _)| name != text)
-        {
-            let chosen = resolve(text, folder)?;
-            algorithms.push((text.clone(), chosen));
+        for text in group.algorithms() {
+            if algorithms.iter().all(|(name, _)| name != text) {
+                let chosen = resolve(text, folder)?;
+                algorithms.push((text.clone(), chosen));
+            }
         }
     }
     hosting::plane(&algorithms)

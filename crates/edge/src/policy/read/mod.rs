@@ -2,6 +2,7 @@
 
 mod expand;
 mod rules;
+mod selectors;
 mod values;
 
 use std::ops::Range;
@@ -11,6 +12,8 @@ use fairwater_document::diagnostic::{Diagnostic, Diagnostics, Sink};
 use fairwater_document::fields::Fields;
 use fairwater_document::quantity;
 use fairwater_document::tree::{self, Key, Node, Value};
+
+use crate::select::SelectorConfig;
 
 use super::{Conditions, Defaults, EdgePolicy, Rule};
 
@@ -39,6 +42,7 @@ impl EdgePolicy {
             source,
             algorithms,
             tenants: Vec::new(),
+            selectors: Vec::new(),
             sink: &sink,
         };
         let policy = Fields::of("the policy", &root, &sink)
@@ -53,7 +57,8 @@ impl EdgePolicy {
 struct Named<T> {
     name: Arc<str>,
     span: Range<usize>,
-    value: T,
+    /// `None` if it was not understood.
+    value: Option<T>,
     is_used: bool,
 }
 
@@ -62,6 +67,7 @@ struct Document<'a> {
     source: &'a str,
     algorithms: Option<&'a [&'a str]>,
     tenants: Vec<Named<Conditions>>,
+    selectors: Vec<Named<SelectorConfig>>,
     sink: &'a Sink,
 }
 
@@ -76,7 +82,17 @@ impl<'a> Document<'a> {
         self.tenants = named(root.node("tenant"), "`[tenant]`", sink, |node| {
             Fields::of("a tenant", node, sink).map(values::tenant)
         });
+        self.selectors = named(root.node("selector"), "`[selector]`", sink, |node| {
+            selectors::selector(node, self)
+        });
+        for selector in &mut self.selectors {
+            if let Some(value) = &mut selector.value {
+                value.name = Arc::clone(&selector.name);
+            }
+        }
+        let selectors = self.selectors.iter().filter_map(|each| each.value.clone());
         let mut policy = EdgePolicy {
+            selectors: selectors.map(Arc::new).collect(),
             defaults,
             ..EdgePolicy::default()
         };
@@ -125,17 +141,22 @@ impl<'a> Document<'a> {
             self.sink
                 .push(warning.help("the first rule that matches counts: move it up, or remove it"));
         }
-        for tenant in self.tenants.iter().filter(|tenant| !tenant.is_used) {
-            let message = format!("no rule uses tenant `{}`", tenant.name);
-            self.sink
-                .push(Diagnostic::warning(tenant.span.clone(), message));
-        }
+        unused(&self.tenants, "tenant", self.sink);
+        unused(&self.selectors, "selector", self.sink);
     }
 
     /// The line of a place in the file, from 1.
     fn line(&self, span: &Range<usize>) -> usize {
         let before = self.source.get(..span.start).unwrap_or(self.source);
         before.matches('\n').count() + 1
+    }
+}
+
+/// Warns of what no rule uses.
+fn unused<T>(all: &[Named<T>], kind: &str, sink: &Sink) {
+    for each in all.iter().filter(|each| !each.is_used) {
+        let message = format!("no rule uses {kind} `{}`", each.name);
+        sink.push(Diagnostic::warning(each.span.clone(), message));
     }
 }
 
@@ -158,13 +179,11 @@ fn named<T>(
     };
     let mut entries: Vec<&(Key, Node)> = entries.iter().collect();
     entries.sort_by_key(|(key, _)| key.span.start);
-    let read = entries.into_iter().filter_map(|(key, node)| {
-        Some(Named {
-            name: Arc::from(key.name.as_str()),
-            span: key.span.clone(),
-            value: read(node)?,
-            is_used: false,
-        })
+    let read = entries.into_iter().map(|(key, node)| Named {
+        name: Arc::from(key.name.as_str()),
+        span: key.span.clone(),
+        value: read(node),
+        is_used: false,
     });
     read.collect()
 }

@@ -8,9 +8,10 @@ use fairwater_document::tree::Node;
 use fairwater_document::{network, quantity};
 use fairwater_lang::nearest;
 
-use super::{Document, values};
+use super::{Document, Named, values};
 use crate::policy::conditions::ANY_PORT;
 use crate::policy::{Action, Conditions, Rule, Share, Treatment, WhenStarved};
+use crate::select::SelectorConfig;
 
 /// Reads a rule; `None` if it was not understood, and a diagnostic says why.
 pub(super) fn rule(mut fields: Fields<'_>, document: &mut Document<'_>) -> Option<Rule> {
@@ -53,27 +54,32 @@ fn ports(fields: &mut Fields<'_>, key: &'static str) -> std::ops::RangeInclusive
 }
 
 fn tenant(fields: &mut Fields<'_>, document: &mut Document<'_>) -> Option<(Arc<str>, Conditions)> {
-    let node = fields.node("tenant")?;
-    let name = fields.optional("tenant", quantity::text)?;
-    let names: Vec<_> = document.tenants.iter().map(|each| &*each.name).collect();
-    let near = nearest(&name, names).map(str::to_owned);
-    let found = document.tenants.iter_mut().find(|each| *each.name == *name);
-    let Some(tenant) = found else {
-        unknown(fields, node, "tenant", &name, near);
-        return None;
-    };
-    tenant.is_used = true;
-    Some((Arc::clone(&tenant.name), tenant.value.clone()))
+    let (name, tenant) = of_name(fields, "tenant", "tenant", &mut document.tenants)?;
+    Some((name, tenant.clone()))
 }
 
-/// Says that there is no `[KIND.NAME]`.
-fn unknown(fields: &Fields<'_>, node: &Node, kind: &str, name: &str, near: Option<String>) {
-    let message = format!("there is no `[{kind}.{name}]`");
-    let mut diagnostic = Diagnostic::new(node.span.clone(), message);
-    if let Some(near) = near {
-        diagnostic = diagnostic.help(format!("did you mean `{near}`?"));
-    }
-    fields.sink.push(diagnostic);
+/// What a key names of the tables `[KIND.NAME]`; `None`, with a diagnostic there or here, if that cannot be.
+fn of_name<'t, T>(
+    fields: &mut Fields<'_>,
+    key: &'static str,
+    kind: &str,
+    all: &'t mut [Named<T>],
+) -> Option<(Arc<str>, &'t T)> {
+    let node = fields.node(key)?;
+    let name = fields.optional(key, quantity::text)?;
+    let Some(index) = all.iter().position(|each| *each.name == *name) else {
+        let message = format!("there is no `[{kind}.{name}]`");
+        let mut diagnostic = Diagnostic::new(node.span.clone(), message);
+        if let Some(near) = nearest(&name, all.iter().map(|each| &*each.name)) {
+            diagnostic = diagnostic.help(format!("did you mean `{near}`?"));
+        }
+        fields.sink.push(diagnostic);
+        return None;
+    };
+    let found = all.get_mut(index)?;
+    found.is_used = true;
+    let value = found.value.as_ref()?;
+    Some((Arc::clone(&found.name), value))
 }
 
 /// Keys that say how a connection is controlled.
@@ -121,7 +127,7 @@ fn action(
         return Some(Action::Pass);
     }
     if treatment.algorithm.is_empty() {
-        if fields.node("algorithm").is_none() {
+        if fields.node("algorithm").is_none() && fields.node("select").is_none() {
             let message = "a rule has one of `pass`, `algorithm` and `select`";
             let diagnostic = Diagnostic::new(fields.span.clone(), message);
             fields.sink.push(diagnostic);
@@ -139,7 +145,19 @@ fn action(
 }
 
 fn treatment(fields: &mut Fields<'_>, document: &mut Document<'_>) -> Treatment {
-    let algorithm = algorithm(fields, document);
+    let mut algorithm = algorithm(fields, document);
+    let of_select =
+        |(name, selector): (Arc<str>, &SelectorConfig)| (name, Arc::clone(&selector.first));
+    let selector = of_name(fields, "select", "selector", &mut document.selectors).map(of_select);
+    if let (Some(node), Some(_)) = (fields.node("select"), fields.node("algorithm")) {
+        let message = "`select`: the rule names its algorithm";
+        let diagnostic = Diagnostic::new(node.span.clone(), message);
+        fields.sink.push(diagnostic.help("remove one of the two"));
+    }
+    let selector = selector.map(|(name, first)| {
+        algorithm = first;
+        name
+    });
     fields.optional("mode", values::mode);
     fields.optional("native_ecn", values::native_ecn);
     let mut boolean = |key| fields.optional(key, quantity::boolean).unwrap_or(false);
@@ -160,7 +178,7 @@ fn treatment(fields: &mut Fields<'_>, document: &mut Document<'_>) -> Treatment 
             group: Arc::from(name),
             weight,
         }),
-        selector: None,
+        selector,
     }
 }
 

@@ -10,7 +10,7 @@ use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space,
 
 /// A network namespace of its own, held open by a descriptor.
 #[derive(Debug)]
-pub(crate) struct Namespace {
+pub struct Namespace {
     fd: OwnedFd,
 }
 
@@ -19,7 +19,7 @@ impl Namespace {
     ///
     /// # Errors
     /// Those of `unshare(2)`: `EPERM` without `CAP_SYS_ADMIN`.
-    pub(crate) fn new() -> io::Result<Self> {
+    pub fn new() -> io::Result<Self> {
         in_thread(|| {
             #[expect(
                 unsafe_code,
@@ -39,7 +39,7 @@ impl Namespace {
     ///
     /// # Errors
     /// That the thread could not be made or could not enter; not what `work` returns.
-    pub(crate) fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> io::Result<T> {
+    pub fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> io::Result<T> {
         in_thread(|| {
             enter(self.fd.as_fd())?;
             Ok(work())
@@ -57,7 +57,7 @@ impl AsFd for Namespace {
 ///
 /// # Errors
 /// Those of `setns(2)`.
-pub(crate) fn enter(namespace: BorrowedFd<'_>) -> io::Result<()> {
+pub fn enter(namespace: BorrowedFd<'_>) -> io::Result<()> {
     move_into_link_name_space(namespace, Some(LinkNameSpaceType::Network))?;
     Ok(())
 }

@@ -1,0 +1,26 @@
+//! `fairwater edge check`.
+
+use std::path::PathBuf;
+
+use crate::failure::Failure;
+use crate::hosting::read_edge_policy;
+use crate::output;
+
+/// Find every mistake in a policy
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The policy
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+pub(super) fn run(args: &Args) -> Result<(), Failure> {
+    let policy = read_edge_policy(&args.file, None)?;
+    for name in policy.algorithms() {
+        let folder = args.file.parent().unwrap_or(std::path::Path::new(""));
+        fairwater_hosting::resolve(&name, folder)?;
+    }
+    let rules = policy.rules().len();
+    let plural = if rules == 1 { "" } else { "s" };
+    output::print(format!("{}: {rules} rule{plural}, no mistakes\n", args.file.display()))
+}

@@ -1,0 +1,105 @@
+//! `fairwater edge status`.
+
+use std::time::Duration;
+
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, Table};
+use fairwater_hosting::control::{Request, Response};
+use fairwater_hosting::host::{ConnectionRow, EdgeStatus};
+
+use crate::control::ControlArgs;
+use crate::failure::Failure;
+use crate::output;
+use crate::units::age;
+
+const EXAMPLES: &str = "\
+Examples:
+  fairwater edge status
+  fairwater edge status --all
+  fairwater edge status --json | jq '.connections[] | select(.state == \"running\")'";
+
+/// Show the connections of guests: who controls each, and why
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    #[command(flatten)]
+    control: ControlArgs,
+    /// Show connections that pass, too
+    #[arg(long)]
+    all: bool,
+    /// Print one JSON document, with all connections
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &Args) -> Result<(), Failure> {
+    let mut client = args.control.connect_to_edge()?;
+    match client.ask(&Request::Edge)? {
+        Response::Edge(status) if args.json => output::json(&status),
+        Response::Edge(status) => output::print(text(&status, args.all)),
+        Response::Failed(why) => Err(Failure::Other(why)),
+        _ => Err(client.unexpected().into()),
+    }
+}
+
+fn text(status: &EdgeStatus, all: bool) -> String {
+    let ports: Vec<_> = status.ports.iter().map(|port| port.name.as_str()).collect();
+    let mut text = match ports.as_slice() {
+        [] => "The edge is at no port yet.\n".to_owned(),
+        [port] => format!("The edge is at port {port}.\n"),
+        ports => format!("The edge is at {} ports: {}.\n", ports.len(), ports.join(", ")),
+    };
+    let is_shown = |row: &&ConnectionRow| all || row.state != "passed";
+    let shown: Vec<_> = status.connections.iter().filter(is_shown).collect();
+    let mut table = Table::new();
+    table.load_style(NOTHING).set_header([
+        "port", "guest", "peer", "algorithm", "state", "limit", "RTT", "acked", "idle", "why",
+    ]);
+    for index in 5..9 {
+        if let Some(column) = table.column_mut(index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    for row in &shown {
+        table.add_row(cells(row));
+    }
+    if !shown.is_empty() {
+        text += &format!("\n{table}\n");
+    }
+    let passed = status.connections.len() - shown.len();
+    if passed > 0 {
+        let (noun, verb) = match passed {
+            1 => ("connection", "passes"),
+            _ => ("connections", "pass"),
+        };
+        text += &format!("\n{passed} {noun} {verb} untouched: --all shows them.\n");
+    } else if shown.is_empty() {
+        text += "\nThere is no connection.\n";
+    }
+    let counts: Vec<_> = status.counts.iter().filter(|(_, count)| *count > 0).collect();
+    if !counts.is_empty() {
+        text += "\n";
+        for (name, count) in counts {
+            text += &format!("{name}: {count}\n");
+        }
+    }
+    text
+}
+
+fn cells(row: &ConnectionRow) -> [String; 10] {
+    let none = || "–".to_owned();
+    let bytes = |bytes: Option<u64>| bytes.map_or_else(none, |bytes| bytes.to_string());
+    let vlan: String = row.vlan.iter().map(|id| format!(" vlan {id}")).collect();
+    [
+        format!("{}{vlan}", row.port),
+        row.guest.to_string(),
+        row.peer.to_string(),
+        row.algorithm.clone().unwrap_or_else(none),
+        row.state.clone(),
+        bytes(row.limit_bytes),
+        row.srtt_us.map_or_else(none, |us| age(Duration::from_micros(us))),
+        bytes(row.bytes_acked),
+        age(Duration::from_millis(row.idle_ms)),
+        row.why.clone(),
+    ]
+}
