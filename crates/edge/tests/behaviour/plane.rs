@@ -5,9 +5,9 @@ use std::sync::Arc;
 use fairwater_datapath::{Backend, Config, Datapath, PeerId};
 use fairwater_edge::track::TableConfig;
 use fairwater_edge::{
-    ControlledFlow, Direction, Edge, Fate, FlowKey, PortPacket, Treatment, Verdict,
+    ControlledFlow, Direction, Edge, Fate, FlowKey, Policy, PortPacket, Treatment, Verdict,
 };
-use fairwater_lang::{binary, compile};
+use fairwater_lang::{Program, binary, compile};
 use fairwater_net::Time;
 use fairwater_proto::{Dialect, Fallback, ToDatapath, ToPlane, Welcome};
 use fairwater_wire::{Checksum, Packet};
@@ -53,6 +53,17 @@ impl Box {
     }
 
     pub(crate) fn with_fallback(program: &str, treatment: Treatment, fallback: Fallback) -> Self {
+        let program = compile("test", program).unwrap().program;
+        let policy = move |_: &_| Some(treatment.clone());
+        Self::begin(&program, std::boxed::Box::new(policy), fallback)
+    }
+
+    /// A box whose flows get this program.
+    pub(crate) fn with_policy(program: &Program, policy: Policy) -> Self {
+        Self::begin(program, policy, Fallback::Release)
+    }
+
+    fn begin(program: &Program, policy: Policy, fallback: Fallback) -> Self {
         let mut datapath = Datapath::new(Config {
             backend: Backend::Interpreter,
             fallback,
@@ -60,7 +71,6 @@ impl Box {
             ..Edge::datapath_config()
         });
         let peer = datapath.add_peer(Dialect::Own, 0);
-        let policy = std::boxed::Box::new(move |_: &_| Some(treatment.clone()));
         let edge = Edge::new(TableConfig::default(), datapath, peer, policy);
         let mut this = Self {
             edge,
@@ -73,7 +83,7 @@ impl Box {
             instance: 1,
             alive_us: ALIVE_US,
         }));
-        let body = binary::encode(&compile("test", program).unwrap().program);
+        let body = binary::encode(program);
         this.tell(&ToDatapath::Install {
             idle_restart: true,
             program: 1,
