@@ -127,9 +127,9 @@ impl From<HostFailure> for Failure {
             HostFailure::Edge(error) if error.is_permission() => Self::LabMissing(format!(
                 "{error}: the edge needs root, or CAP_BPF and CAP_NET_ADMIN"
             )),
-            HostFailure::Edge(error @ EdgeError::NotServed(_) | error @ EdgeError::CannotHold) => {
-                Self::BadInput(error.to_string())
-            }
+            HostFailure::Edge(
+                error @ EdgeError::NotServed(_) | error @ EdgeError::NotInKernel(_),
+            ) => Self::BadInput(error.to_string()),
             HostFailure::Process(error) => error.into(),
             HostFailure::Namespace(error) => Self::io("the network namespace")(error),
             HostFailure::Default(error @ DefaultError::Io { .. }) => Self::Other(error.to_string()),

@@ -257,6 +257,7 @@ struct controlled {
 	u64 min_rtt_us[2]; /* of the previous and of the present half of the filter's window */
 	u64 min_rtt_since_us;
 	u32 first; /* sequence number of the guest's first byte */
+	u64 marked_packets; /* since the flow began */
 	u32 shown_scale; /* the shift that the guest was told, if it is another than the peer's */
 	struct key key;
 	struct sender sender;

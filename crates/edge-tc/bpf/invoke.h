@@ -43,8 +43,9 @@ static __always_inline void note_release(struct frame *f)
 
 /* What observers read of a flow. */
 static __always_inline void observe(struct frame *f, const struct sender *s, const struct connection *c,
-				    const struct controlled *more)
+				    struct controlled *more)
 {
+	more->marked_packets += f->signals[ECN_PACKETS];
 	f->srtt_us = s->srtt_ns / 1000;
 	f->rtt_us = f->signals[RTT_SAMPLE_US];
 	f->bytes_acked += f->signals[BYTES_ACKED];
@@ -81,11 +82,23 @@ static __always_inline u64 window_of(const struct controlled *more, const struct
 	return min(f->cwnd, max(bytes, (u64)more->enforcement.mss));
 }
 
+/* A flow's part of the windows of its group, if it has one. A reduction takes effect at once, in
+ * proportion; growth waits for the next division (fairwater-edge's `Portion::limit`). */
+static __always_inline u64 part_of(const struct frame *f, u64 window)
+{
+	u64 part = READ_ONCE(f->stage.part), of = READ_ONCE(f->stage.part_of);
+
+	if (!part || !of)
+		return window;
+	/* Windows are below 2^30: no overflow. */
+	return window >= of ? part : (part & 0x3fffffff) * (window & 0x3fffffff) / of;
+}
+
 /* The guest's limit after an invocation. */
 static __always_inline u64 limit_of(const struct controlled *more, const struct frame *f, const struct packet *p)
 {
 	if (f->state == FLOW_RUNNING && !f->fault)
-		return window_of(more, f);
+		return part_of(f, window_of(more, f));
 	/* RFC 5681 §3.1: slow start, until the plane has chosen a program. */
 	if (f->state == FLOW_STARTING && !plane_is_silent(p->now_ns / 1000) &&
 	    elapsed_ns(p->now_ns, more->opened_ns) < settings.grace_ns)

@@ -68,6 +68,7 @@ static __always_inline void begin_controlled(struct controlled *more, const stru
 	more->shown_scale = it->translated_scale;
 	more->min_rtt_us[0] = more->min_rtt_us[1] = ~0ull;
 	more->min_rtt_since_us = 0;
+	more->marked_packets = 0;
 	more->key = p->key;
 }
 
@@ -105,6 +106,7 @@ static __always_inline void begin_frame(struct frame *f, const struct controlled
 	f->algorithm = algorithm;
 	f->aggregate = 0;
 	f->state = FLOW_STARTING;
+	f->stage.part = 0;
 	f->report.slot = slot;
 	f->report.generation++;
 	f->report.program = NO_PROGRAM;

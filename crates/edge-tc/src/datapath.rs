@@ -13,6 +13,7 @@ use fairwater_plane::{Capabilities, Command, FlowId, HostedAlgorithm};
 use fairwater_service::{DirectDatapath, FlowMeasures, Port};
 
 use crate::connections::{DescribedConnection, Describer};
+use crate::followed::{Followed, Selected};
 use crate::kernel_side::KernelSide;
 use crate::ports::{PortChange, Ports};
 use crate::{EdgeError, EdgeOptions};
@@ -49,6 +50,7 @@ pub struct EdgeTc {
     on: Vec<PortPattern>,
     policy: Arc<EdgePolicy>,
     algorithms: Algorithms,
+    followed: Followed,
     notices: Vec<PortChange>,
     /// When silent connections were forgotten last.
     expired: Instant,
@@ -74,18 +76,26 @@ impl Algorithms {
     }
 }
 
-impl FrameAlgorithms for Algorithms {
+/// The algorithms of flows that begin, and the flows that are followed from then on.
+#[derive(Debug)]
+struct Chosen<'a> {
+    algorithms: &'a Algorithms,
+    followed: &'a Followed,
+}
+
+impl FrameAlgorithms for Chosen<'_> {
     fn in_plane(&self, index: usize) -> Option<usize> {
-        Some(self.served.get(index)?.0)
+        Some(self.algorithms.served.get(index)?.0)
     }
 
     /// The rule has chosen, when the connection began.
     fn choose(&self, frame: Frame<'_>, _: &Port<'_>) -> Option<usize> {
+        self.followed.begin(frame.flow());
         self.in_plane(frame.algorithm())
     }
 
     fn to_hand_over(&self, _: Frame<'_>, algorithm: usize) -> Result<usize, &'static str> {
-        let mut served = self.served.iter();
+        let mut served = self.algorithms.served.iter();
         let found = served.position(|(index, _)| *index == algorithm);
         found.ok_or("the edge does not run it")
     }
@@ -124,6 +134,7 @@ impl EdgeTc {
             on,
             policy: Arc::clone(&policy),
             algorithms,
+            followed: Followed::default(),
             notices: Vec::new(),
             expired: Instant::now(),
         };
@@ -146,9 +157,7 @@ impl EdgeTc {
     }
 
     fn apply(&self, policy: &EdgePolicy) -> Result<(), EdgeError> {
-        if policy.defaults().on_plane_loss != OnPlaneLoss::Release {
-            return Err(EdgeError::CannotHold);
-        }
+        possible(policy)?;
         for (index, port) in self.ports.names() {
             let sets = policy.port_sets_of(port);
             self.side.programs.set_port_sets(index, sets)?;
@@ -219,6 +228,25 @@ impl EdgeTc {
 }
 
 impl EdgeTc {
+    /// Divides the windows of groups, and hands flows over as their selectors say.
+    fn follow_flows(&mut self) -> Result<(), EdgeError> {
+        let names: HashMap<u32, &str> = self.ports.names().collect();
+        let policy = &self.policy;
+        let sets = |index| policy.port_sets_of(names.get(&index).copied().unwrap_or_default());
+        let selected = self.followed.look(&self.side, policy, sets)?;
+        for Selected { flow, algorithm } in selected {
+            let index = self.algorithms.index(&algorithm);
+            let served = index.and_then(|index| self.algorithms.served.get(usize::from(index)));
+            let to = served.and_then(|(in_plane, _)| u32::try_from(*in_plane).ok());
+            let command = Command {
+                hand_over: to,
+                ..Command::default()
+            };
+            self.flows.command(self.side.memory(), flow, &command);
+        }
+        Ok(())
+    }
+
     /// Attaches the box to ports that have come, and forgets those that are gone.
     fn follow_ports(&mut self) -> Result<(), EdgeError> {
         let (on, policy, side) = (&self.on, &self.policy, &self.side);
@@ -242,6 +270,26 @@ impl EdgeTc {
         self.notices.extend(changes);
         Ok(())
     }
+}
+
+/// Whether the data plane in the kernel can do all that the policy asks for.
+fn possible(policy: &EdgePolicy) -> Result<(), EdgeError> {
+    let defaults = policy.defaults();
+    if defaults.on_plane_loss != OnPlaneLoss::Release {
+        let what = "fallback of its own: guests are released when the plane is gone; set `on_plane_loss` to \
+                    \"release\"";
+        return Err(EdgeError::NotInKernel(what));
+    }
+    if defaults.propose
+        || policy
+            .rules()
+            .iter()
+            .any(|rule| rule.when_starved.is_some())
+    {
+        let what = "search for flows that starve; take `propose` and `when_starved` out";
+        return Err(EdgeError::NotInKernel(what));
+    }
+    Ok(())
 }
 
 impl DirectDatapath for EdgeTc {
@@ -274,13 +322,19 @@ impl DirectDatapath for EdgeTc {
             // Tried again at the next change.
             let _ = self.follow_ports();
         }
+        let chosen = Chosen {
+            algorithms: &self.algorithms,
+            followed: &self.followed,
+        };
         let turn = Turn {
             memory: self.side.memory(),
-            algorithms: &self.algorithms,
+            algorithms: &chosen,
             flows: &mut self.flows,
             port,
         };
         turn.run();
+        // A table that cannot be read now can be at the next turn.
+        let _ = self.follow_flows();
         if self.expired.elapsed() >= EXPIRE_EVERY {
             self.expired = Instant::now();
             // Tried again the next time.

@@ -14,12 +14,9 @@ pub enum EdgeError {
     /// The policy names an algorithm that the plane does not host, or that an edge cannot run.
     #[error("the edge cannot run {0}: `fairwater algorithms --for edge` says why")]
     NotServed(Arc<str>),
-    /// The policy asks for a fallback that the data plane in the kernel does not have.
-    #[error(
-        "`on_plane_loss = \"hold\"` is not possible in the kernel: guests are released when the plane is gone; \
-         set it to \"release\""
-    )]
-    CannotHold,
+    /// The policy asks for what the data plane in the kernel does not have.
+    #[error("the edge in the kernel has no {0}")]
+    NotInKernel(&'static str),
     /// The data plane refused.
     #[error(transparent)]
     DataPlane(#[from] TcError),

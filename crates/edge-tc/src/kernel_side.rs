@@ -113,8 +113,8 @@ fn rule_of(
         })
     };
     let rule = policy.rules().get(entry.rule);
-    let action = match rule.map(|rule| (&rule.action, rule.when_starved)) {
-        Some((Action::Control(treatment), None)) => {
+    let action = match rule.map(|rule| &rule.action) {
+        Some(Action::Control(treatment)) => {
             let name = &treatment.algorithm;
             let index = algorithm(name).ok_or_else(|| EdgeError::NotServed(Arc::clone(name)))?;
             Some(Control {

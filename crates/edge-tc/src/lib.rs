@@ -30,6 +30,7 @@ mod connections;
 mod datapath;
 mod edge_error;
 mod error;
+mod followed;
 mod host;
 mod kernel_side;
 mod layout;

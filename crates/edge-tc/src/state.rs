@@ -47,6 +47,10 @@ pub struct Controlled {
     pub translates_ecn: bool,
     /// Smoothed RTT between the port and the peer, µs; 0 before the first sample.
     pub srtt_us: u64,
+    /// Least RTT between the port and the peer, µs; 0 before the first sample.
+    pub min_rtt_us: u64,
+    /// Packets that were marked with CE since the flow began.
+    pub marked_packets: u64,
 }
 
 /// Reads a C struct; `None` if the length is another.
@@ -186,6 +190,8 @@ impl Programs {
             told: Seq(found.enforcement.told),
             translates_ecn: found.enforcement.translates_ecn != 0,
             srtt_us: found.sender.srtt_ns / 1_000,
+            min_rtt_us: found.sender.min_rtt_ns / 1_000,
+            marked_packets: found.marked_packets,
         };
         Ok(Some((from_kernel(&found.key), controlled)))
     }

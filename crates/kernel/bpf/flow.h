@@ -80,7 +80,10 @@ struct stage {
 	u64 cwnd; /* bytes */
 	u64 rate; /* bytes/s */
 	u32 generation; /* flow that the stage is for */
-	u32 spare2[7];
+	u32 spare2;
+	u64 part;    /* of a group's windows, bytes; 0 = the flow keeps its own window (edge alone) */
+	u64 part_of; /* the flow's own window as the part was found, bytes */
+	u32 spare3[2];
 };
 
 struct event {

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64, fence};
 
 use fairwater_exec::frame;
-use fairwater_plane::FlowInfo;
+use fairwater_plane::{FlowId, FlowInfo};
 
 use crate::layout::{self, flow_state};
 use crate::shared::Shared;
@@ -89,6 +89,23 @@ impl<'m> Frame<'m> {
     /// `None` when no flow has the slot.
     pub fn state(self) -> Option<FlowState> {
         FlowState::from_raw(self.u32(layout::frame::STATE).load(Acquire))
+    }
+
+    /// The flow, as the datapath knows it.
+    #[must_use]
+    pub fn flow(self) -> FlowId {
+        FlowId {
+            slot: self.u32(layout::frame::SLOT).load(Relaxed),
+            generation: self.generation(),
+        }
+    }
+
+    /// Gives the flow a part of the windows of its group, found when its own window was `of`, both in bytes;
+    /// `None` leaves it its own. Datapaths that divide no windows ignore it.
+    pub fn set_part(self, part: Option<(u64, u64)>) {
+        let (part, of) = part.unwrap_or_default();
+        self.u64(layout::frame::PART_OF).store(of, Relaxed);
+        self.u64(layout::frame::PART).store(part, Relaxed);
     }
 
     /// Generation of the slot: flows of a slot differ in it.

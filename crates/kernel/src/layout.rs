@@ -53,6 +53,9 @@ pub(crate) mod frame {
     pub(crate) const STATE: usize = offset_of!(frame, state);
     pub(crate) const STAGE_GENERATION: usize =
         offset_of!(frame, stage) + offset_of!(stage, generation);
+    pub(crate) const PART: usize = offset_of!(frame, stage) + offset_of!(stage, part);
+    pub(crate) const PART_OF: usize = offset_of!(frame, stage) + offset_of!(stage, part_of);
+    pub(crate) const SLOT: usize = offset_of!(frame, report) + offset_of!(event, slot);
     pub(crate) const LOCAL: usize = offset_of!(frame, local);
     pub(crate) const REMOTE: usize = offset_of!(frame, remote);
     pub(crate) const LOCAL_PORT: usize = offset_of!(frame, local_port);

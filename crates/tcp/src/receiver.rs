@@ -151,7 +151,8 @@ impl Receiver {
 
     /// RFC 3168 §6.1.1: there is ECN if the sender offers it. What the first SYN said counts.
     fn take_offer(&mut self, syn: &Segment) {
-        if !self.is_asked && !(syn.ece && syn.cwr) {
+        let asks = syn.ece && syn.cwr;
+        if !(self.is_asked || asks) {
             self.ecn = Ecn::Off;
         }
         self.is_asked = true;

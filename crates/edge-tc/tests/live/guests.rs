@@ -93,9 +93,7 @@ impl AtWork {
 }
 
 /// A policy that holds every connection to [`WINDOW`].
-fn hold() -> String {
-    format!("[[rule]]\nalgorithm = \"constant:cwnd=10\"\n")
-}
+const HOLD: &str = "[[rule]]\nalgorithm = \"constant:cwnd=10\"\n";
 
 #[test]
 fn a_guest_keeps_to_the_window_of_its_algorithm_and_every_byte_arrives() {
@@ -105,7 +103,7 @@ fn a_guest_keeps_to_the_window_of_its_algorithm_and_every_byte_arrives() {
         assert!(free.intact);
         assert!(free.greatest_window > 4 * WINDOW, "{free:?}");
 
-        let edge = AtWork::start(&site, &hold());
+        let edge = AtWork::start(&site, HOLD);
         let mut seen = Vec::new();
         let held = site.transfer(v6, BYTES, || seen = edge.connections());
         assert!(held.intact);
@@ -113,7 +111,8 @@ fn a_guest_keeps_to_the_window_of_its_algorithm_and_every_byte_arrives() {
         assert!(held.greatest_window < WINDOW + (1 << 14), "{held:?}");
         let running = seen.iter().find(|c| c.state == ConnectionState::Running);
         let running = running.unwrap_or_else(|| panic!("{seen:?}"));
-        assert_eq!(running.limit_bytes, Some(WINDOW));
+        let of_v6 = WINDOW - 10 * 20; // its header is 20 bytes longer
+        assert_eq!(running.limit_bytes, Some(if v6 { of_v6 } else { WINDOW }));
         assert_eq!(running.why, "rule 1 (line 1)");
         assert!(running.bytes_acked.unwrap() > 1 << 20, "{running:?}");
         edge.stop();
@@ -123,7 +122,7 @@ fn a_guest_keeps_to_the_window_of_its_algorithm_and_every_byte_arrives() {
 #[test]
 fn guests_go_on_by_themselves_when_the_edge_ends_under_load() {
     let Some(site) = site() else { return };
-    let edge = AtWork::start(&site, &hold());
+    let edge = AtWork::start(&site, HOLD);
     let mut edge = Some(edge);
     let began = Instant::now();
     let transfer = site.transfer(false, BYTES, || edge.take().unwrap().stop());
@@ -138,7 +137,7 @@ fn a_connection_from_before_the_edge_and_one_that_no_rule_is_for_are_left_alone(
     let Some(site) = site() else { return };
     let (address, _reader) = site.receiver(false).unwrap();
     let mut before = site.connect(address).unwrap();
-    let policy = "[[rule]]\npeer_port = 1\nalgorithm = \"reno\"\n\n".to_owned() + &hold();
+    let policy = "[[rule]]\npeer_port = 1\nalgorithm = \"reno\"\n\n".to_owned() + HOLD;
     let edge = AtWork::start(&site, &policy);
     std::io::Write::write_all(&mut before, &[7; 100_000]).unwrap();
     let exempt = eventually(|| edge.connections().pop());
@@ -152,9 +151,68 @@ fn a_connection_from_before_the_edge_and_one_that_no_rule_is_for_are_left_alone(
 }
 
 #[test]
+fn a_selector_changes_the_algorithm_of_a_flow_that_runs() {
+    let Some(site) = site() else { return };
+    let policy = "[selector.s]\nfirst = \"constant:cwnd=4\"\nhold = \"10ms\"\n\
+        [[selector.s.when]]\nmin_rtt_below = \"10s\"\nalgorithm = \"constant:cwnd=10\"\n\
+        [[selector.s.when]]\nalgorithm = \"constant:cwnd=4\"\n\
+        [[rule]]\nselect = \"s\"\n";
+    let edge = AtWork::start(&site, policy);
+    let mut seen = Vec::new();
+    let transfer = site.transfer(false, BYTES, || {
+        seen = edge.connections();
+    });
+    assert!(transfer.intact);
+    let flow = seen.pop().unwrap();
+    assert_eq!(
+        flow.algorithm.as_deref(),
+        Some("constant:cwnd=10"),
+        "{flow:?}"
+    );
+    assert_eq!(flow.limit_bytes, Some(WINDOW), "{flow:?}");
+    edge.stop();
+}
+
+#[test]
+fn flows_of_a_group_divide_the_sum_of_their_windows_by_weight() {
+    let Some(site) = site() else { return };
+    let receivers = [(); 2].map(|()| site.receiver(false).unwrap());
+    let ports = [receivers[0].0.port(), receivers[1].0.port()];
+    let rule = |port: u16, weight: u8| {
+        format!(
+            "[[rule]]\npeer_port = {port}\nalgorithm = \"constant:cwnd=8\"\nweight = {weight}\n"
+        )
+    };
+    let policy = rule(ports[0], 3) + &rule(ports[1], 1);
+    let edge = AtWork::start(&site, &policy);
+    let stop = AtomicBool::new(false);
+    let mss = WINDOW / 10;
+    thread::scope(|scope| {
+        for (address, _) in &receivers {
+            let mut stream = site.connect(*address).unwrap();
+            let stop = &stop;
+            scope.spawn(move || {
+                while !stop.load(Ordering::Acquire) {
+                    std::io::Write::write_all(&mut stream, &[7; 65_536]).unwrap();
+                }
+            });
+        }
+        let mut limits = None;
+        eventually(|| {
+            let mut seen = edge.connections();
+            seen.sort_by_key(|flow| flow.key.peer.port() != ports[0]);
+            limits = Some(seen.iter().map(|flow| flow.limit_bytes).collect::<Vec<_>>());
+            (limits.as_deref() == Some(&[Some(12 * mss), Some(4 * mss)])).then_some(())
+        });
+        stop.store(true, Ordering::Release);
+    });
+    edge.stop();
+}
+
+#[test]
 fn a_port_that_comes_later_is_found() {
     let Some(site) = site() else { return };
-    let edge = AtWork::start(&site, &hold());
+    let edge = AtWork::start(&site, HOLD);
     assert!(edge.connections().is_empty());
     let later = Namespace::new().unwrap();
     site.host

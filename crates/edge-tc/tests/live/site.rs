@@ -94,7 +94,7 @@ impl Site {
         let mut sent = 0;
         while sent < bytes {
             let data: Vec<u8> = (sent..sent + WRITE)
-                .map(|at| (at * 31 >> 7) as u8)
+                .map(|at| ((at * 31) >> 7) as u8)
                 .collect();
             stream.write_all(&data).unwrap();
             sum.add(&data);
