@@ -25,23 +25,30 @@ enum extension {
 
 /* The payload length of a jumbogram, whose hop-by-hop header is at `at` (RFC 2675 §2); BIG TCP of
  * kernels up to 6.x says so. Negative: the reason, minus one, for which it cannot be read. */
-static __always_inline s64 jumbo_length(struct __sk_buff *skb, u32 at)
+static __always_inline s64 jumbo_length(struct __sk_buff *skb, struct packet *p, u32 at)
 {
-	u32 end = at + 8 * (byte_at(skb, at + 1) + 1), option = at + 2;
+	u32 end = at + 8 * (byte_at(skb, at + 1) + 1);
 
 	if (skb->len < end)
 		return -1 - (s64)IPV6_EXTENSION_TRUNCATED;
-	for (int i = 0; i < MAX_JUMBO_OPTIONS && option < end; i++) {
-		u8 kind = byte_at(skb, option);
+	/* In memory: the verifier then sees the same state at each turn of the loop. */
+	WRITE_ONCE(p->here, at + 2);
+	WRITE_ONCE(p->options_size, end);
+	for (int i = 0; i < MAX_JUMBO_OPTIONS; i++) {
+		u32 option = READ_ONCE(p->here);
+		u8 kind, length;
 
+		end = READ_ONCE(p->options_size);
+		if (option >= end)
+			break;
+		kind = byte_at(skb, option);
 		if (kind == 0) {
-			option += 1;
+			WRITE_ONCE(p->here, option + 1);
 			continue;
 		}
-		u8 length = byte_at(skb, option + 1);
-
+		length = byte_at(skb, option + 1);
 		if (kind != 0xc2) {
-			option += 2 + length;
+			WRITE_ONCE(p->here, option + 2 + length);
 			continue;
 		}
 		u16 value[2];
@@ -147,7 +154,7 @@ static __always_inline int parse_ipv6(struct __sk_buff *skb, struct packet *p, u
 	u32 next = byte_of(header, 6);
 
 	if (length == 0 && next == HOP_BY_HOP) {
-		length = jumbo_length(skb, at + 40);
+		length = jumbo_length(skb, p, at + 40);
 		if (length < 0)
 			return -1 - length;
 	}
