@@ -39,7 +39,7 @@ pub use ledbatpp::{LedbatPp, LedbatPpConfig};
 pub use nimbus::{Nimbus, NimbusCompetitive, NimbusConfig, NimbusDelay, NimbusFlow};
 pub use parameter::Parameter;
 pub use registry::{Choice, Entry, all, by_spec};
-pub use reno::{Reno, RenoConfig};
+pub use reno::{Growth, Reno, RenoConfig};
 pub use spec::SpecError;
 pub use sprout::{Sprout, SproutConfig};
 pub use vegas::{Vegas, VegasConfig};

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use fairwater_plane::{Algorithm, AlgorithmError, Control, Flow, FlowInfo, Programs, Report};
 
-use crate::parameter::{Configuration, ParameterField, ParameterSpec};
-use crate::window::{HyStart, Marks, Pace, Period, Shape, SlowStart, Window};
+use crate::parameter::{Configuration, Named, ParameterField, ParameterSpec};
+use crate::window::{Avoidance, HyStart, Marks, Pace, Period, Shape, SlowStart, Window};
 
 /// How a [`Reno`] behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,8 +16,28 @@ pub struct RenoConfig {
     pub hystart: HyStart,
     /// Whether ECN marks count as congestion (RFC 3168 §6.1.2).
     pub ecn: bool,
+    /// Who says how fast cwnd grows in congestion avoidance.
+    pub growth: Growth,
+    /// Whether a reduction is spread over the round trip (RFC 6937), or made at once (RFC 6675 §5).
+    pub prr: bool,
     /// How often flows report.
     pub report: Period,
+}
+
+/// Who says how fast cwnd grows in congestion avoidance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Growth {
+    /// The plane, by reports: each window grows at the pace of the one that was reported last. In windows of a few
+    /// segments that is faster than RFC 5681 §3.1.
+    #[default]
+    Plane,
+    /// The program, at each ACK.
+    Program,
+}
+
+impl Named for Growth {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("plane", Self::Plane), ("program", Self::Program)];
 }
 
 impl Default for RenoConfig {
@@ -26,6 +46,8 @@ impl Default for RenoConfig {
             slow_start: SlowStart::default(),
             hystart: HyStart::Off,
             ecn: true,
+            growth: Growth::default(),
+            prr: true,
             report: Period::default(),
         }
     }
@@ -38,6 +60,16 @@ impl Configuration for RenoConfig {
         ParameterSpec::slow_start(|c| ParameterField::Word(&mut c.slow_start)),
         ParameterSpec::hystart(|c| ParameterField::Word(&mut c.hystart)),
         ParameterSpec::ecn(|c| ParameterField::Boolean(&mut c.ecn)),
+        ParameterSpec::<Self>::new(
+            "growth",
+            "who says how fast cwnd grows in congestion avoidance",
+            |c| ParameterField::Word(&mut c.growth),
+        ),
+        ParameterSpec::<Self>::new(
+            "prr",
+            "whether a reduction is spread over the round trip (RFC 6937)",
+            |c| ParameterField::Boolean(&mut c.prr),
+        ),
         ParameterSpec::report(|c| ParameterField::Period(&mut c.report)),
     ];
 
@@ -46,10 +78,11 @@ impl Configuration for RenoConfig {
     }
 }
 
-/// NewReno. The program halves and recovers by itself; the plane sets how fast cwnd grows in
-/// congestion avoidance: by one segment for each cwnd acknowledged.
+/// NewReno. The program halves and recovers by itself; the plane, or the program too, sets how fast cwnd grows
+/// in congestion avoidance: by one segment for each cwnd acknowledged.
 #[derive(Debug)]
 pub struct Reno {
+    growth: Growth,
     window: Arc<Window>,
 }
 
@@ -64,10 +97,16 @@ impl Reno {
             slow_start: config.slow_start,
             hystart: config.hystart,
             marks: Marks::as_loss(config.ecn),
+            avoidance: match config.growth {
+                Growth::Plane => Avoidance::Plane,
+                Growth::Program => Avoidance::Reno,
+            },
+            prr: config.prr,
             period: config.report,
             ..Shape::RENO
         };
         Ok(Self {
+            growth: config.growth,
             window: Arc::new(Window::load(programs, "reno", shape)?),
         })
     }
@@ -82,6 +121,7 @@ impl Algorithm for Reno {
         self.window.begin(info, control);
         Box::new(RenoFlow {
             window: Arc::clone(&self.window),
+            growth: self.growth,
             pace: Pace::NONE,
         })
     }
@@ -89,6 +129,7 @@ impl Algorithm for Reno {
 
 struct RenoFlow {
     window: Arc<Window>,
+    growth: Growth,
     pace: Pace,
 }
 
@@ -96,9 +137,11 @@ impl Flow for RenoFlow {
     fn on_report(&mut self, report: &Report, control: &mut Control) {
         let sample = self.window.read(report);
         self.window.slow_start(&sample, control);
-        // RFC 5681 §3.1 (3): one segment each time that cwnd bytes have been acknowledged.
-        let pace = Pace::of(sample.cwnd_to_grow());
-        self.window.pace(pace, &mut self.pace, control);
+        if self.growth == Growth::Plane {
+            // RFC 5681 §3.1 (3): one segment each time that cwnd bytes have been acknowledged.
+            let pace = Pace::of(sample.cwnd_to_grow());
+            self.window.pace(pace, &mut self.pace, control);
+        }
     }
 
     fn on_mss(&mut self, mss: u32, control: &mut Control) {

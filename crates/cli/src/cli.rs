@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    algorithms, attach, check, completions, doctor, host, man, run, serve, status, switch, top,
-    r#try, up, why,
+    algorithms, attach, check, completions, doctor, edge, host, man, run, serve, status, switch,
+    top, r#try, up, why,
 };
 use crate::failure::Failure;
 
@@ -34,6 +34,7 @@ pub(crate) enum Command {
     Status(status::Args),
     Switch(switch::Args),
     Why(why::Args),
+    Edge(edge::Args),
     Attach(attach::Args),
     Serve(serve::Args),
     Top(top::Args),
@@ -55,6 +56,7 @@ impl Command {
             Self::Status(args) => status::run(&args),
             Self::Switch(args) => switch::run(&args),
             Self::Why(args) => why::run(&args),
+            Self::Edge(args) => edge::run(&args),
             Self::Attach(args) => attach::run(&args),
             Self::Serve(args) => serve::run(&args),
             Self::Top(args) => top::run(&args),

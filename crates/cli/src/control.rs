@@ -20,6 +20,15 @@ pub(crate) struct ControlArgs {
 }
 
 impl ControlArgs {
+    /// Connects to the plane of `fairwater edge`, or to the host's, which may have an edge too.
+    pub(crate) fn connect_to_edge(&self) -> Result<Client, Failure> {
+        let socket = edge_socket().filter(|path| self.socket.is_none() && path.exists());
+        match socket {
+            Some(socket) => Ok(Client::connect(&socket)?),
+            None => self.connect(),
+        }
+    }
+
     /// Connects to the plane.
     pub(crate) fn connect(&self) -> Result<Client, Failure> {
         let own = || runtime_directory().map(|directory| directory.join("control"));
@@ -40,6 +49,11 @@ impl ControlArgs {
         })?;
         Ok(Client::connect(&socket)?)
     }
+}
+
+/// The control socket of `fairwater edge`.
+pub(crate) fn edge_socket() -> Option<PathBuf> {
+    Some(runtime_directory()?.join("edge"))
 }
 
 impl From<ClientError> for Failure {

@@ -2,8 +2,12 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
-use fairwater_hosting::host::{HostConfig, HostFailure};
+use fairwater_document::diagnostic::Diagnostics;
+use fairwater_edge::policy::{EdgePolicy, ParsedPolicy};
+use fairwater_edge_tc::EdgeError;
+use fairwater_hosting::host::{EdgePolicyError, HostConfig, HostFailure};
 use fairwater_hosting::{
     AttachError, DefaultError, DuplicateName, HostError, NamedAlgorithm, ProcessError,
     ResolveError, Stop, plane_of,
@@ -37,10 +41,38 @@ pub(crate) fn read_host_config(file: &Path) -> Result<HostConfig, Failure> {
         Failure::BadInput(format!("{name}: {error}{hint}"))
     })?;
     let folder = file.parent().unwrap_or(Path::new(""));
-    HostConfig::parse(&name, &text, folder).map_err(|diagnostics| {
-        anstream::eprint!("{}", diagnostics.render(true));
-        Failure::AlreadyReported(2)
-    })
+    let mut config = HostConfig::parse(&name, &text, folder).map_err(report)?;
+    let names: Vec<_> = config
+        .algorithms
+        .iter()
+        .map(|(name, _)| name.clone())
+        .collect();
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    if let Some(edge) = &mut config.edge {
+        edge.policy = Arc::new(read_edge_policy(&edge.policy_file, Some(&names))?);
+    }
+    Ok(config)
+}
+
+/// The policy of an edge; warnings are printed.
+pub(crate) fn read_edge_policy(
+    file: &Path,
+    algorithms: Option<&[&str]>,
+) -> Result<EdgePolicy, Failure> {
+    let parsed = fairwater_hosting::host::read_edge_policy(file, algorithms);
+    match parsed {
+        Ok(ParsedPolicy { policy, warnings }) => {
+            anstream::eprint!("{}", warnings.render(true));
+            Ok(policy)
+        }
+        Err(EdgePolicyError::Mistakes(_, diagnostics)) => Err(report(diagnostics)),
+        Err(unreadable) => Err(Failure::BadInput(unreadable.to_string())),
+    }
+}
+
+fn report(diagnostics: Diagnostics) -> Failure {
+    anstream::eprint!("{}", diagnostics.render(true));
+    Failure::AlreadyReported(2)
 }
 
 /// Lets this process open the files of so many peers, as far as its hard limit allows.
@@ -92,6 +124,12 @@ impl From<HostFailure> for Failure {
         match failure {
             HostFailure::Missing(missing) => missing.into(),
             HostFailure::Linux(error) => error.into(),
+            HostFailure::Edge(error) if error.is_permission() => Self::LabMissing(format!(
+                "{error}: the edge needs root, or CAP_BPF and CAP_NET_ADMIN"
+            )),
+            HostFailure::Edge(error @ EdgeError::NotServed(_) | error @ EdgeError::CannotHold) => {
+                Self::BadInput(error.to_string())
+            }
             HostFailure::Process(error) => error.into(),
             HostFailure::Namespace(error) => Self::io("the network namespace")(error),
             HostFailure::Default(error @ DefaultError::Io { .. }) => Self::Other(error.to_string()),

@@ -26,18 +26,30 @@
 
 #![deny(unsafe_code)]
 
+mod connections;
+mod datapath;
+mod edge_error;
 mod error;
 mod host;
+mod kernel_side;
 mod layout;
+mod options;
+mod ports;
 mod programs;
 mod rules;
 mod run;
 mod skeleton;
 mod state;
+mod tcx;
 
+pub use connections::{ConnectionState, DescribedConnection};
+pub use datapath::{EdgeTc, capabilities};
+pub use edge_error::EdgeError;
 pub use error::TcError;
 pub use host::Entry;
 pub use layout::MAX_RULES;
+pub use options::EdgeOptions;
+pub use ports::PortChange;
 pub use programs::{Options, Programs};
 pub use rules::{Control, Prefix, Rule, RuleVlan};
 pub use run::{Outcome, run};

@@ -9,7 +9,9 @@ use fairwater_wire::Seq;
 
 use crate::enforce::{EcnTranslation, Limit, Window};
 use crate::policy::{Exemption, Policies, Treatment};
+use crate::select::Selector;
 use crate::share::Portion;
+use crate::starved::{Detector, Tally};
 use crate::track::{EcnMode, Flow, HalfOpen, Owner};
 use crate::{EdgeStatistics, FlowKey};
 
@@ -35,6 +37,10 @@ pub struct ControlledFlow {
     portion: Option<Portion>,
     /// When the guest sent data last.
     pub(crate) sent_at: Time,
+    /// What the connection did since the box looked for flows that starve.
+    pub(crate) tally: Tally,
+    /// What chooses the algorithm, and what the connection did since it was asked.
+    pub(crate) selector: Option<Box<(Selector, Tally)>>,
 }
 
 impl ControlledFlow {
@@ -54,6 +60,12 @@ impl ControlledFlow {
     #[must_use]
     pub const fn treatment(&self) -> &Treatment {
         &self.treatment
+    }
+
+    /// What chooses the connection's algorithm, if that changes.
+    #[must_use]
+    pub fn selector(&self) -> Option<&Selector> {
+        self.selector.as_deref().map(|(selector, _)| selector)
     }
 
     /// The flow's part of its group's windows from now on; `None` leaves it its own.
@@ -113,6 +125,8 @@ pub(crate) struct ControlledFlows {
     pub(crate) statistics: EdgeStatistics,
     /// Flows that divide their windows with others.
     pub(crate) sharing: usize,
+    /// Guests whose flows starve beside marked traffic.
+    pub(crate) starved: Detector,
 }
 
 impl ControlledFlows {
@@ -125,6 +139,11 @@ impl ControlledFlows {
         is_timeout: bool,
     ) {
         let signals = flow.take_signals(now, controlled.window.told(), is_timeout);
+        let tally = Tally::of(&signals);
+        controlled.tally.add(&tally);
+        if let Some((_, since)) = controlled.selector.as_deref_mut() {
+            since.add(&tally);
+        }
         if let Ok(Some(controls)) = self.datapath.invoke(controlled.flow, &signals) {
             controlled.controls = controls;
         }
@@ -144,6 +163,21 @@ impl ControlledFlows {
             return Limit::Target(controlled.initial.saturating_add(acked));
         }
         Limit::Released
+    }
+
+    /// What is done with a connection that is opening, or was met midway.
+    pub(crate) fn treatment(
+        &self,
+        now: Time,
+        key: &FlowKey,
+        half_open: Option<&HalfOpen>,
+    ) -> Option<Treatment> {
+        let began = half_open.map_or(now, HalfOpen::began);
+        let treatment = self.policies.treatment(key, began)?;
+        // What was changed in the SYNs is gone on with.
+        let is_bound = half_open.is_some_and(|half_open| half_open.translated.is_any());
+        let is_meant = !treatment.only_starved || is_bound || self.starved.has_found(key);
+        is_meant.then_some(treatment)
     }
 
     fn control(
@@ -180,6 +214,11 @@ impl ControlledFlows {
         window.set_limit(own);
         self.sharing += usize::from(treatment.share.is_some());
         let ecn = half_open.has_agreed_to_translation();
+        let selector = treatment.selector.as_ref();
+        let selector = selector.map(|config| {
+            let selector = Selector::new(std::sync::Arc::clone(config));
+            Box::new((selector, Tally::default()))
+        });
         Fate::Controlled(Box::new(ControlledFlow {
             flow: id,
             treatment,
@@ -196,6 +235,8 @@ impl ControlledFlows {
             own,
             portion: None,
             sent_at: now,
+            tally: Tally::default(),
+            selector,
         }))
     }
 }
@@ -224,8 +265,7 @@ impl Owner<Fate> for ControlledFlows {
         half_open: Option<&HalfOpen>,
         fate: &mut Fate,
     ) {
-        let began = half_open.map_or(now, HalfOpen::began);
-        let Some(treatment) = self.policies.treatment(key, began) else {
+        let Some(treatment) = self.treatment(now, key, half_open) else {
             return;
         };
         *fate = match half_open {

@@ -10,6 +10,7 @@ use fairwater_wire::{Checksum, EcnCodepoint, Layout, ParseError, Rewriter, Seq, 
 use crate::controlled::{ControlledFlow, ControlledFlows, Fate, initial_window};
 use crate::enforce::{EcnChanges, WindowUpdate};
 use crate::policy::{Exemption, Policies, Policy, Treatment};
+use crate::starved::Detector;
 use crate::track::{self, Acked, Event, Flow, Ignored, Seen, Sent, Table, TableConfig};
 use crate::{Direction, FlowKey, Segment};
 
@@ -83,6 +84,7 @@ impl Edge {
                 grace: DEFAULT_GRACE,
                 statistics: EdgeStatistics::default(),
                 sharing: 0,
+                starved: Detector::default(),
             },
         }
     }
@@ -181,7 +183,10 @@ impl Edge {
             .on_packet(now, &key, packet.direction, &segment, &mut self.flows);
         match seen {
             Seen::Ignored(reason) => self.ignored(reason),
-            Seen::Opening => self.on_opening(&key, packet.direction, &segment, &mut rewriter),
+            Seen::Opening => {
+                let of_packet = (&key, packet.direction, &segment);
+                self.on_opening(now, of_packet, &mut rewriter);
+            }
             Seen::Opened(id, event) | Seen::Open(id, event) => {
                 if let Some((_, flow, Fate::Controlled(controlled))) = self.table.get_mut(id) {
                     match event {
@@ -244,9 +249,8 @@ impl Edge {
     /// A SYN, or the answer to one (vCC figure 3 a).
     fn on_opening(
         &mut self,
-        key: &FlowKey,
-        direction: Direction,
-        segment: &Segment,
+        now: Time,
+        (key, direction, segment): (&FlowKey, Direction, &Segment),
         rewriter: &mut Rewriter<'_>,
     ) {
         let Some(half_open) = self.table.half_open_mut(key) else {
@@ -264,7 +268,7 @@ impl Edge {
             }
             return;
         };
-        let treatment = self.flows.policies.treatment(key, half_open.began());
+        let treatment = self.flows.treatment(now, key, Some(&*half_open));
         let Some(treatment) = treatment.filter(|_| Exemption::of(half_open).is_none()) else {
             let translated = half_open.translated;
             if direction == Direction::ToGuest {

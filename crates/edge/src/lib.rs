@@ -12,6 +12,7 @@
 //! - [`policy`] is the operator's file: which connections are controlled, and how.
 //! - [`select`] chooses among algorithms by what is measured of a flow, with hysteresis.
 //! - [`share`] divides the windows of a group of flows by weight.
+//! - [`starved`] finds flows that starve beside marked traffic, for the policy to control.
 //!
 //! What the box does not understand, or must not touch ([`Exemption`]), passes as it came.
 //!
@@ -34,6 +35,7 @@ pub mod policy;
 mod segment;
 pub mod select;
 pub mod share;
+pub mod starved;
 pub mod track;
 
 pub use controlled::{ControlledFlow, Fate};

@@ -64,6 +64,7 @@ fn add_edges(config: &Experiment, plane: &mut PlaneLink) -> BTreeMap<NodeId, Hos
                 ecn: edge.ecn,
                 police: edge.police,
                 max_scale: edge.max_scale,
+                ..Treatment::default()
             };
             let of_host = treatments.entry(flow.from).or_default();
             of_host.insert(interface, treatment);

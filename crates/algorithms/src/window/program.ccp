@@ -18,6 +18,7 @@
   # What a loss leaves of cwnd:
   (loss_factor 0.5)
   (loss_factor_in_plane false)     # the plane sets it instead
+  (prr true)                       # spread over the round trip (RFC 6937), or at once (RFC 6675 5)
   # What ECN marks do; at most one holds.
   (mark_is_loss true)              # what a loss does (RFC 3168 6.1.2)
   (mark_share false)               # cut cwnd by half of their share (RFC 8257 3.3)
@@ -237,7 +238,7 @@
              (+ (max (- prr_delivered prr_out) delivered)
                 (if (&& (> Ack.bytes_acked 0) (== lost_now 0)) mss 0)))))
     (when (== prr_out 0) (:= allowed (max allowed mss)))
-    (:= Cwnd (max mss (+ Flow.bytes_in_flight allowed)))))
+    (:= Cwnd (if prr (max mss (+ Flow.bytes_in_flight allowed)) (min Cwnd threshold)))))
 
 # HyStart as Linux has it (Ha and Rhee, "Taming the elephants", 2011, and tcp_cubic.c): slow start
 # ends when the first ACKs of a round trip come late, or when a train of closely spaced ACKs is half

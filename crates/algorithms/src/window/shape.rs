@@ -9,6 +9,8 @@ use super::{HyStart, Period, SlowStart};
 pub(crate) struct Shape {
     /// What a loss leaves of cwnd.
     pub(crate) decrease: Decrease,
+    /// Whether a reduction is spread over the round trip (RFC 6937).
+    pub(crate) prr: bool,
     /// Who runs slow start.
     pub(crate) slow_start: SlowStart,
     /// How much cwnd grows in it.
@@ -80,6 +82,7 @@ impl Shape {
     /// NewReno, but for the pace.
     pub(crate) const RENO: Self = Self {
         decrease: Decrease::To(0.5),
+        prr: true,
         slow_start: SlowStart::ProgramCwnd,
         doubling: Doubling::EachRoundTrip,
         hystart: HyStart::Off,
@@ -110,6 +113,7 @@ impl Shape {
                 (self.hystart == HyStart::PlusPlus).into(),
             ),
             ("mark_is_loss", (self.marks == Marks::AsLoss).into()),
+            ("prr", self.prr.into()),
             ("reno_pace", (self.avoidance == Avoidance::Reno).into()),
             ("report_delays", self.delays.into()),
             ("report_each_ack", (self.period == Period::Ack).into()),

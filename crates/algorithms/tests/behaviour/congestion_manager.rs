@@ -244,7 +244,7 @@ fn an_algorithm_with_parameters_of_its_own_comes_last() {
     assert_eq!(
         faults("congestion_manager:algorithm=reno:report=5us,by=tag"),
         [
-            "`algorithm`: reno has no parameter `by`; it has slow_start, hystart, ecn, report",
+            "`algorithm`: reno has no parameter `by`; it has slow_start, hystart, ecn, growth, prr, report",
             "`algorithm`: `report=5us`: report must be `rtt`, `ack` or a duration from 10us to 10s",
         ]
     );

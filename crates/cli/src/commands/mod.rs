@@ -5,6 +5,7 @@ pub(crate) mod attach;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod doctor;
+pub(crate) mod edge;
 pub(crate) mod host;
 pub(crate) mod man;
 pub(crate) mod run;

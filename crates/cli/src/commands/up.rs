@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
+use fairwater_edge::policy::PortPattern;
 use fairwater_hosting::control::{Control, ControlListener};
 use fairwater_hosting::host::{DEFAULT_PATH, Host, HostConfig};
 use fairwater_hosting::metrics::MetricsServer;
@@ -51,6 +52,15 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let config = read_host_config(&args.file)?;
+    let reread = || reread(&args.file);
+    host_until_stopped(config, &reread)
+}
+
+/// Runs a plane with all its datapaths until it is stopped. `reread` reads its configuration again.
+pub(crate) fn host_until_stopped(
+    config: HostConfig,
+    reread: &dyn Fn() -> Result<HostConfig, String>,
+) -> Result<(), Failure> {
     let (stop, hangup) = Stop::on_signals_but_hangup().map_err(Failure::io("handling signals"))?;
     if let Some(links) = &config.links {
         raise_open_files(links.max_peers);
@@ -84,14 +94,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             .map_err(Failure::io("waiting for events"))?;
         notices.iter().for_each(|notice| eprintln!("{notice}"));
         manager.turn();
-        let mut read = || reread(&args.file);
         if hangup.swap(false, SeqCst) {
             manager.reloading();
-            reload(&args.file, &mut host, control.as_ref());
+            reload(reread, &mut host, control.as_ref());
             manager.ready(&sentence(host.config()));
         }
         if let Some(control) = &mut control {
-            let notices = control.turn(&mut host, &mut read);
+            let notices = control.turn(&mut host, reread);
             notices.iter().for_each(|notice| eprintln!("{notice}"));
         }
     }
@@ -120,18 +129,27 @@ fn metrics(config: &HostConfig) -> Result<Option<MetricsServer>, Failure> {
 
 /// Reads the file again for a plane that runs.
 fn reread(file: &Path) -> Result<HostConfig, String> {
-    read_host_config(file).map_err(|failure| match failure {
+    read_host_config(file).map_err(|failure| still_in_force(failure, file))
+}
+
+/// Why a configuration that was read again is not taken, as a sentence.
+pub(crate) fn still_in_force(failure: Failure, file: &Path) -> String {
+    match failure {
         Failure::AlreadyReported(_) => format!(
             "{} has mistakes, and the former configuration stays in force; `fairwater check` shows them",
             file.display()
         ),
         other => other.to_string(),
-    })
+    }
 }
 
 /// Reads the configuration again; with mistakes in it, the former stays in force.
-fn reload(file: &Path, host: &mut Host, control: Option<&Control>) {
-    let reloaded = reread(file).and_then(|config| match control {
+fn reload(
+    reread: &dyn Fn() -> Result<HostConfig, String>,
+    host: &mut Host,
+    control: Option<&Control>,
+) {
+    let reloaded = reread().and_then(|config| match control {
         Some(control) => control.reload(host, config),
         None => host.reload(config).map_err(|error| error.to_string()),
     });
@@ -155,6 +173,9 @@ fn sentence(config: &HostConfig) -> String {
     if config.linux.is_some() {
         places.push("Linux TCP".to_owned());
     }
+    if let Some(edge) = &config.edge {
+        places.push(format!("the ports {}", patterns(&edge.on)));
+    }
     if let Some(links) = &config.links {
         places.push(links.listen.display().to_string());
         places.extend(links.ccp.as_ref().map(|path| path.display().to_string()));
@@ -164,4 +185,10 @@ fn sentence(config: &HostConfig) -> String {
         names.join(", "),
         places.join(", ")
     )
+}
+
+/// `vnet*, tap0`.
+fn patterns(on: &[PortPattern]) -> String {
+    let names: Vec<_> = on.iter().map(PortPattern::as_str).collect();
+    names.join(", ")
 }

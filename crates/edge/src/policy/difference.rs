@@ -50,7 +50,7 @@ fn matches_alike(a: &Rule, b: &Rule) -> bool {
 }
 
 fn acts_alike(a: &Rule, b: &Rule) -> bool {
-    (&a.action, a.when_starved) == (&b.action, b.when_starved)
+    acts(a) == acts(b)
 }
 
 /// The longest common subsequence, as pairs of indices.
@@ -87,7 +87,7 @@ fn acts(rule: &Rule) -> String {
         Action::Control(treatment) => {
             let mut words = vec![match &treatment.selector {
                 None => format!("algorithm `{}`", treatment.algorithm),
-                Some(selector) => format!("selector `{selector}`"),
+                Some(selector) => format!("selector `{}`", selector.name),
             }];
             words.extend(treatment.ecn.then(|| "ECN".to_owned()));
             words.extend(treatment.police.then(|| "policed".to_owned()));

@@ -30,7 +30,7 @@ impl EdgePolicy {
         match &rule.action {
             Action::Pass => {
                 sentences.push("the connection passes untouched".to_owned());
-                if self.proposes(rule) {
+                if rule.when_starved.is_some() || self.defaults.propose {
                     let text = "if it starves beside marked traffic, control is proposed for it";
                     sentences.push(text.to_owned());
                 }
@@ -56,14 +56,6 @@ impl EdgePolicy {
         }
         sentences
     }
-
-    /// Whether flows of a rule that starve are proposed for control.
-    pub(crate) fn proposes(&self, rule: &Rule) -> bool {
-        match rule.when_starved {
-            Some(_) => true,
-            None => self.defaults.propose,
-        }
-    }
 }
 
 impl Treatment {
@@ -74,8 +66,8 @@ impl Treatment {
         let control = match &self.selector {
             None => format!("algorithm `{}` limits the guest {by}", self.algorithm),
             Some(selector) => format!(
-                "selector `{selector}` chooses the algorithm, `{}` at first, which limits the guest {by}",
-                self.algorithm
+                "selector `{}` chooses the algorithm, `{}` at first, which limits the guest {by}",
+                selector.name, self.algorithm
             ),
         };
         let ecn = self

@@ -171,15 +171,25 @@ impl EdgePolicy {
         Some(found.rule)
     }
 
-    /// The rule that controls a connection at a port of these sets, and how; `None` if it passes.
+    /// The rule that controls a connection at a port of these sets, and how; `None` if it passes. See
+    /// [`Treatment::only_starved`].
     #[must_use]
     pub fn treatment(&self, key: &FlowKey, port_sets: u64) -> Option<(usize, &Treatment)> {
         let index = self.rule_of(key, port_sets)?;
         let rule = self.rules.get(index)?;
         match &rule.action {
-            Action::Control(treatment) if rule.when_starved.is_none() => Some((index, treatment)),
-            Action::Control(_) | Action::Pass => None,
+            Action::Control(treatment) => Some((index, treatment)),
+            Action::Pass => None,
         }
+    }
+
+    /// Whether control is to be proposed for a connection at a port of these sets if it starves beside marked
+    /// traffic.
+    #[must_use]
+    pub fn proposes(&self, key: &FlowKey, port_sets: u64) -> bool {
+        let rule = self.rule_of(key, port_sets);
+        let said = rule.and_then(|index| self.rules.get(index)?.when_starved);
+        said.is_some() || self.defaults.propose
     }
 
     /// The policy as an [`Edge`](crate::Edge) asks it; `port_sets` has the sets of a port
@@ -200,9 +210,7 @@ impl EdgePolicy {
             let Action::Control(treatment) = &rule.action else {
                 continue;
             };
-            let selector = treatment.selector.as_ref();
-            let selector = selector.and_then(|name| self.selector(name));
-            let of_rule = match selector {
+            let of_rule = match &treatment.selector {
                 Some(selector) => selector.algorithms(),
                 None => vec![Arc::clone(&treatment.algorithm)],
             };

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::FlowKey;
+use crate::select::SelectorConfig;
 use crate::track::{EcnMode, HalfOpen};
 
 /// What is to be done with a connection.
@@ -20,8 +21,11 @@ pub struct Treatment {
     pub max_scale: Option<u8>,
     /// The connection divides its windows with others by weight.
     pub share: Option<Share>,
-    /// Name of the selector that changes the algorithm; `algorithm` is what it begins with.
-    pub selector: Option<Arc<str>>,
+    /// What changes the algorithm ([`Edge::select`](crate::Edge::select)); `algorithm` is what it begins with.
+    pub selector: Option<Arc<SelectorConfig>>,
+    /// The connection passes, unless one of the same guest to the same peers was found starving beside marked
+    /// traffic.
+    pub only_starved: bool,
 }
 
 /// A connection's part in a group that divides the sum of its windows (vCC §4).

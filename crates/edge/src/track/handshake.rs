@@ -72,6 +72,13 @@ pub(crate) struct Translated {
     pub(crate) scale: Option<u8>,
 }
 
+impl Translated {
+    /// Whether anything was changed.
+    pub(crate) fn is_any(self) -> bool {
+        self != Self::default()
+    }
+}
+
 /// A connection of which one SYN at least was seen, and no third packet.
 #[derive(Debug, Clone)]
 pub struct HalfOpen {

@@ -130,10 +130,22 @@ impl Sender {
         self.config.mss
     }
 
+    /// ECN between the box and the peer.
+    #[must_use]
+    pub const fn ecn(&self) -> EcnMode {
+        self.config.ecn
+    }
+
     /// Smoothed RTT between the box and the peer, µs; 0 before the first sample.
     #[must_use]
     pub const fn srtt_us(&self) -> u64 {
         self.rtt.srtt() / 1_000
+    }
+
+    /// Least RTT between the box and the peer, µs; 0 before the first sample.
+    #[must_use]
+    pub const fn min_rtt_us(&self) -> u64 {
+        self.rtt.min() / 1_000
     }
 
     /// Bytes sent and neither acknowledged nor lost (RFC 6675 §4, pipe).

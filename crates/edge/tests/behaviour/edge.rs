@@ -1,6 +1,7 @@
 //! Packets of controlled guests, as they leave the box.
 
 use fairwater_edge::enforce::Limit;
+use fairwater_edge::policy::OnPlaneLoss;
 use fairwater_edge::{DEFAULT_GRACE, Direction, Exemption, Fate, Treatment};
 use fairwater_net::Time;
 use fairwater_wire::{EcnCodepoint, Packet, ParseError, TcpFlags, TcpOption};
@@ -255,6 +256,31 @@ fn a_silent_plane_releases_its_guests() {
     assert_eq!(it.controlled().limit(), Limit::Target(10_000));
     assert_eq!(window(&seen), 79);
     assert_eq!(ecn(&it.sent(&data(6)).unwrap()), EcnCodepoint::Ect0);
+}
+
+#[test]
+fn a_policy_may_hold_guests_without_a_plane() {
+    let fallback = OnPlaneLoss::Hold.fallback();
+    let mut it = Box::with_fallback(HALVE_AT_MARKS, treatment(), fallback);
+    it.open();
+    for n in 0..4 {
+        it.sent(&data(n));
+    }
+    it.now = ms(20);
+    it.received(&ack(1, TcpFlags::NONE));
+    it.is_alive = false;
+    it.now = ms(5_000);
+    it.received(&ack(2, TcpFlags::NONE));
+    let Limit::Target(before) = it.controlled().limit() else {
+        panic!("{:?}", it.controlled());
+    };
+    // Cubic answers to marks, so there are some still.
+    assert_eq!(ecn(&it.sent(&data(4)).unwrap()), EcnCodepoint::Ect0);
+    it.received(&ack(4, TcpFlags::ECE));
+    let Limit::Target(after) = it.controlled().limit() else {
+        panic!("{:?}", it.controlled());
+    };
+    assert!(after < before, "{after} {before}");
 }
 
 #[test]

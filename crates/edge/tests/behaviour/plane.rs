@@ -9,7 +9,7 @@ use fairwater_edge::{
 };
 use fairwater_lang::{Program, binary, compile};
 use fairwater_net::Time;
-use fairwater_proto::{Dialect, ToDatapath, ToPlane, Welcome};
+use fairwater_proto::{Dialect, Fallback, ToDatapath, ToPlane, Welcome};
 use fairwater_wire::{Checksum, Packet};
 
 use crate::support::{Fields, key, ms, syn};
@@ -49,15 +49,24 @@ pub(crate) fn treatment() -> Treatment {
 
 impl Box {
     pub(crate) fn new(program: &str, treatment: Treatment) -> Self {
+        Self::with_fallback(program, treatment, Fallback::Release)
+    }
+
+    pub(crate) fn with_fallback(program: &str, treatment: Treatment, fallback: Fallback) -> Self {
         let program = compile("test", program).unwrap().program;
         let policy = move |_: &_| Some(treatment.clone());
-        Self::with_policy(&program, std::boxed::Box::new(policy))
+        Self::begin(&program, std::boxed::Box::new(policy), fallback)
     }
 
     /// A box whose flows get this program.
     pub(crate) fn with_policy(program: &Program, policy: Policy) -> Self {
+        Self::begin(program, policy, Fallback::Release)
+    }
+
+    fn begin(program: &Program, policy: Policy, fallback: Fallback) -> Self {
         let mut datapath = Datapath::new(Config {
             backend: Backend::Interpreter,
+            fallback,
             silence_us: 10 * u64::from(ALIVE_US),
             ..Edge::datapath_config()
         });

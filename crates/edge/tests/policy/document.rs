@@ -9,7 +9,7 @@ use crate::policy;
 
 #[test]
 fn what_a_policy_says() {
-    let policy = policy(include_str!("example.toml"));
+    let policy = policy(crate::EXAMPLE);
     let defaults = policy.defaults();
     assert_eq!(defaults.grace, Duration::from_millis(100));
     assert_eq!(defaults.on_plane_loss, OnPlaneLoss::Hold);
@@ -109,4 +109,17 @@ fn nonsense_is_refused_and_never_panics() {
         let parsed = EdgePolicy::parse("edge.toml", source, None);
         assert!(parsed.is_err(), "{source}");
     }
+}
+
+#[test]
+fn what_the_page_shows_is_a_policy() {
+    let page = include_str!("../../../../docs/edge-policy.md");
+    let mut blocks = 0;
+    for block in page.split("```toml\n").skip(1) {
+        let source = block.split("```").next().unwrap();
+        let parsed = EdgePolicy::parse("edge.toml", source, None).unwrap();
+        assert!(parsed.warnings.is_empty(), "{}", parsed.warnings);
+        blocks += 1;
+    }
+    assert!(blocks >= 3, "{blocks}");
 }

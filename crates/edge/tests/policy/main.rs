@@ -10,6 +10,9 @@ mod select;
 use fairwater_edge::FlowKey;
 use fairwater_edge::policy::EdgePolicy;
 
+/// The example that ships.
+pub(crate) const EXAMPLE: &str = include_str!("../../../../examples/edge/edge.toml");
+
 /// Reads a policy that must be right.
 pub(crate) fn policy(source: &str) -> EdgePolicy {
     match EdgePolicy::parse("edge.toml", source, None) {

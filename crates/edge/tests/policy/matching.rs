@@ -13,7 +13,7 @@ fn rule_of(policy: &EdgePolicy, key: &fairwater_edge::FlowKey, port: &str) -> Op
 
 #[test]
 fn the_first_rule_that_matches_counts() {
-    let policy = policy(include_str!("example.toml"));
+    let policy = policy(crate::EXAMPLE);
     let web = |guest: &str| key(&format!("{guest}:40000"), "192.0.2.7:8080");
     assert_eq!(rule_of(&policy, &web("10.1.2.3"), "vnet0"), Some(1));
     assert_eq!(rule_of(&policy, &web("10.1.2.3"), "tap0"), Some(1));
@@ -33,7 +33,7 @@ fn the_first_rule_that_matches_counts() {
 
 #[test]
 fn an_edge_asks_by_the_number_of_a_port() {
-    let policy = Arc::new(policy(include_str!("example.toml")));
+    let policy = Arc::new(policy(crate::EXAMPLE));
     let sets = [policy.port_sets_of("eth0"), policy.port_sets_of("vnet1")];
     let ask = Arc::clone(&policy).for_edge(move |port| sets[port as usize]);
     let key = key("10.1.2.3:40000", "192.0.2.7:8080");
@@ -47,7 +47,7 @@ fn an_edge_asks_by_the_number_of_a_port() {
 
 #[test]
 fn an_explanation_names_what_was_tried() {
-    let policy = policy(include_str!("example.toml"));
+    let policy = policy(crate::EXAMPLE);
     let text = |key: &fairwater_edge::FlowKey, port| policy.explain(key, port).join("\n");
     let blue = key("10.1.2.3:40000", "192.0.2.7:8080");
     let explained = [
@@ -57,6 +57,40 @@ fn an_explanation_names_what_was_tried() {
         text(&key("10.9.0.1:22", "192.0.2.7:80"), "eth0"),
     ];
     insta::assert_snapshot!(explained.join("\n\n"));
+}
+
+#[test]
+fn flows_that_starve_are_proposed_or_controlled_as_rules_say() {
+    let rules = "[[rule]]
+        guest_port = 1
+        pass = true
+        when_starved = \"propose\"
+        [[rule]]
+        guest_port = 2
+        algorithm = \"reno\"
+        when_starved = \"control\"
+        [[rule]]
+        guest_port = 3
+        pass = true
+        [[rule]]
+        guest_port = 4
+        algorithm = \"reno\"";
+    let from = |port: u16| key(&format!("10.0.0.1:{port}"), "10.0.0.2:2");
+    for (defaults, expected) in [
+        ("", [true, true, false, false, false]),
+        ("[defaults]\npropose = true\n", [true; 5]),
+    ] {
+        let policy = policy(&format!("{defaults}{rules}"));
+        let proposes = [1, 2, 3, 4, 5].map(|port| policy.proposes(&from(port), 0));
+        assert_eq!(proposes, expected);
+        let only = |port| Some(policy.treatment(&from(port), 0)?.1.only_starved);
+        assert_eq!(
+            [1, 2, 3, 4].map(only),
+            [None, Some(true), None, Some(false)]
+        );
+        let said = policy.explain(&from(2), "eth0").join("\n");
+        assert!(said.contains("until one of the same guest"), "{said}");
+    }
 }
 
 /// A rule's conditions in TOML, of few values so that some match.

@@ -6,12 +6,12 @@ use crate::policy;
 
 #[test]
 fn a_reload_says_what_changes() {
-    let old = policy(include_str!("example.toml"));
+    let old = policy(crate::EXAMPLE);
     assert_eq!(EdgePolicy::difference(&old, &old), Vec::<String>::new());
     // Lines and comments are no difference.
-    let moved = policy(&format!("# More.\n\n{}", include_str!("example.toml")));
+    let moved = policy(&format!("# More.\n\n{}", crate::EXAMPLE));
     assert_eq!(EdgePolicy::difference(&old, &moved), Vec::<String>::new());
-    let source = include_str!("example.toml")
+    let source = crate::EXAMPLE
         .replace("grace = \"100ms\"", "propose = true")
         .replace("weight = 3", "weight = 5\necn = true")
         .replace(

@@ -39,8 +39,8 @@ fn the_examples_select_for_every_connection() {
             .treatment(&crate::key("10.0.0.1:80", "10.0.0.2:2"), 0)
             .unwrap();
         assert_eq!(&*treatment.algorithm, "hybla");
-        let selector = treatment.selector.as_deref().unwrap();
-        assert!(policy.selector(selector).is_some());
+        let selector = treatment.selector.as_ref().unwrap();
+        assert_eq!(policy.selector(&selector.name), Some(selector));
         assert_eq!(policy.algorithms(), known.map(Arc::from));
     }
 }
@@ -106,6 +106,15 @@ fn losses_count_for_their_window_and_no_longer() {
     // The window, and one part of it more.
     let back = back.unwrap();
     assert!((9_000..=12_000).contains(&back), "{back}");
+}
+
+#[test]
+fn losses_before_a_pause_are_forgotten() {
+    let mut selector = Selector::new(config(STEADY));
+    selector.on_measures(&measures(1_000, 30_000, 990, 10));
+    assert_eq!(&**selector.algorithm(), "illinois");
+    selector.on_measures(&measures(60_000, 30_000, 1_000, 0));
+    assert_eq!(&**selector.algorithm(), "hybla");
 }
 
 /// Random measures at random intervals.

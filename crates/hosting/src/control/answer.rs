@@ -51,7 +51,7 @@ impl Control {
     pub fn turn(
         &mut self,
         host: &mut Host,
-        read: &mut dyn FnMut() -> Result<HostConfig, String>,
+        read: &dyn Fn() -> Result<HostConfig, String>,
     ) -> Vec<String> {
         let mut notices = Vec::new();
         let all: Vec<_> = self.listener.asked().collect();
@@ -94,7 +94,7 @@ impl Control {
         &mut self,
         asked: Asked,
         host: &mut Host,
-        read: &mut dyn FnMut() -> Result<HostConfig, String>,
+        read: &dyn Fn() -> Result<HostConfig, String>,
         notices: &mut Vec<String>,
     ) {
         let response = match asked.request.clone() {
@@ -102,6 +102,11 @@ impl Control {
             Request::Flows => Response::Flows(host.flows()),
             Request::Incidents => Response::Incidents(host.incidents().cloned().collect()),
             Request::Metrics => Response::Metrics(metrics::text(&host.status())),
+            Request::Edge => match host.edge_status() {
+                Some(Ok(status)) => Response::Edge(status),
+                Some(Err(why)) => Response::Failed(why),
+                None => Response::Failed("this plane has no edge".to_owned()),
+            },
             Request::Reload => match read().and_then(|config| self.reload(host, config)) {
                 Ok(different) => {
                     notices.extend(different.iter().cloned());

@@ -14,7 +14,7 @@ use fairwater_service::FlowStatus;
 use fairwater_service::switching::{Plan, Progress, Verdict};
 use serde::{Deserialize, Serialize};
 
-use crate::host::{HostStatus, KeptIncident};
+use crate::host::{EdgeStatus, HostStatus, KeptIncident};
 
 pub use answer::Control;
 pub use client::{Client, ClientError};
@@ -40,6 +40,8 @@ pub enum Request {
     Switch(Plan),
     /// The metrics, as OpenMetrics text.
     Metrics,
+    /// What the edge does, with its connections.
+    Edge,
 }
 
 impl Request {
@@ -47,7 +49,7 @@ impl Request {
     #[must_use]
     pub const fn needs_rights(&self) -> bool {
         match self {
-            Self::Status | Self::Flows | Self::Metrics => false,
+            Self::Status | Self::Flows | Self::Metrics | Self::Edge => false,
             Self::Incidents | Self::Reload | Self::Switch(_) => true,
         }
     }
@@ -72,6 +74,8 @@ pub enum Response {
     Verdict(Verdict),
     /// To [`Request::Metrics`].
     Metrics(String),
+    /// To [`Request::Edge`].
+    Edge(EdgeStatus),
     /// The asker may not ask that.
     Refused(String),
     /// It could not be done; the text may have several lines.

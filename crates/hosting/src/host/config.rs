@@ -10,6 +10,7 @@ use fairwater_linux::Options;
 use fairwater_service::{Config as ServiceConfig, Endpoints, Policy};
 use rustix::process::geteuid;
 
+use super::edge::EdgeConfig;
 use crate::{NamedAlgorithm, ResolvedAlgorithm};
 
 /// Where the configuration of a host is by default.
@@ -30,6 +31,8 @@ pub struct HostConfig {
     pub max_instructions: usize,
     /// This machine's TCP; `None` leaves it alone.
     pub linux: Option<LinuxConfig>,
+    /// The guests of this host; `None` leaves them alone.
+    pub edge: Option<EdgeConfig>,
     /// Datapaths in other processes; `None` admits none.
     pub links: Option<LinksConfig>,
     /// Where the plane is asked and told.
@@ -102,6 +105,7 @@ impl Default for HostConfig {
             python_in_process: false,
             max_instructions: DEFAULT_BUDGET,
             linux: None,
+            edge: None,
             links: None,
             control: None,
             metrics: None,

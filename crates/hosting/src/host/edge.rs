@@ -6,9 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fairwater_document::diagnostic::Diagnostics;
+use fairwater_edge::EdgeStatistics;
 use fairwater_edge::policy::{EdgePolicy, ParsedPolicy, PortPattern};
-use fairwater_edge_tc::{Connection, EdgeTc, Options, PortChange};
+use fairwater_edge_tc::{DescribedConnection, EdgeError, EdgeOptions, EdgeTc, PortChange};
+use fairwater_kernel::now_us;
 use fairwater_lab::input::{MAX_INPUT_BYTES, read_text};
+use fairwater_wire::ParseError;
 use serde::{Deserialize, Serialize};
 
 use super::{Host, HostFailure, count};
@@ -23,7 +26,7 @@ pub struct EdgeConfig {
     /// The policy, once it was read.
     pub policy: Arc<EdgePolicy>,
     /// How the box behaves.
-    pub options: Options,
+    pub options: EdgeOptions,
 }
 
 /// Why the policy of an edge could not be read.
@@ -125,7 +128,9 @@ impl Host {
 
     /// Tells of ports that have come or gone.
     pub(super) fn tell_port_changes(&mut self) {
-        let edge = self.edge.and_then(|id| self.server.datapath_mut::<EdgeTc>(id));
+        let edge = self
+            .edge
+            .and_then(|id| self.server.datapath_mut::<EdgeTc>(id));
         let changes = edge.map(EdgeTc::drain_port_changes).unwrap_or_default();
         for change in changes {
             self.tell(match change {
@@ -140,7 +145,9 @@ impl Host {
 
     /// Takes another policy of the edge. Returns what is different, one sentence each.
     pub(super) fn reload_edge(&mut self, to: &EdgeConfig) -> Result<Vec<String>, String> {
-        let edge = self.edge.and_then(|id| self.server.datapath_mut::<EdgeTc>(id));
+        let edge = self
+            .edge
+            .and_then(|id| self.server.datapath_mut::<EdgeTc>(id));
         let Some(edge) = edge else {
             return Ok(Vec::new());
         };
@@ -161,12 +168,13 @@ impl Host {
         Some(self.status_of(edge).map_err(|error| error.to_string()))
     }
 
-    fn status_of(&self, edge: &EdgeTc) -> Result<EdgeStatus, fairwater_edge_tc::EdgeError> {
+    fn status_of(&self, edge: &EdgeTc) -> Result<EdgeStatus, EdgeError> {
+        let now_ms = now_us() / 1_000;
         let name = |interface: u32| {
             let found = edge.ports().find(|(index, _)| *index == interface);
             found.map_or_else(|| format!("#{interface}"), |(_, name)| name.to_owned())
         };
-        let row = |connection: Connection| ConnectionRow {
+        let row = |connection: DescribedConnection| ConnectionRow {
             port: name(connection.key.interface),
             guest: connection.key.guest,
             peer: connection.key.peer,
@@ -177,7 +185,7 @@ impl Host {
             limit_bytes: connection.limit_bytes,
             srtt_us: connection.srtt_us,
             bytes_acked: connection.bytes_acked,
-            idle_ms: connection.idle_ms,
+            idle_ms: now_ms.saturating_sub(connection.seen_ns / 1_000_000),
         };
         let mut connections: Vec<_> = edge.connections()?.into_iter().map(row).collect();
         connections.sort_by(|a, b| (&a.port, a.guest, a.peer).cmp(&(&b.port, b.guest, b.peer)));
@@ -188,7 +196,7 @@ impl Host {
         Ok(EdgeStatus {
             ports: ports.collect(),
             connections,
-            counts: edge.counts(),
+            counts: counts(&edge.statistics()?),
         })
     }
 
@@ -202,8 +210,31 @@ impl Host {
     }
 }
 
+/// What the edge has counted, by name.
+fn counts(statistics: &EdgeStatistics) -> Vec<(String, u64)> {
+    let unreadable = ParseError::ALL.into_iter().zip(statistics.unreadable);
+    let unreadable = unreadable.map(|(error, count)| (format!("unreadable: {error}"), count));
+    [
+        ("controlled connections", statistics.controlled),
+        ("exempt connections", statistics.exempt),
+        ("connections without room", statistics.full),
+        ("packets policed", statistics.policed),
+        (
+            "packets that did not fit their connection",
+            statistics.ignored,
+        ),
+        ("resets that did not fit", statistics.resets_ignored),
+    ]
+    .into_iter()
+    .map(|(name, count)| (name.to_owned(), count))
+    .chain(unreadable)
+    .collect()
+}
+
 /// `vnet*` or `tap0`.
 fn list(patterns: &[PortPattern]) -> impl fmt::Display + use<> {
-    let quoted = patterns.iter().map(|pattern| format!("`{}`", pattern.as_str()));
+    let quoted = patterns
+        .iter()
+        .map(|pattern| format!("`{}`", pattern.as_str()));
     quoted.collect::<Vec<_>>().join(" or ")
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use fairwater_edge_tc::EdgeError;
 use fairwater_exec::cost::within;
 use fairwater_linux::LinuxError;
 use fairwater_linux::probe::Missing;
@@ -42,6 +43,9 @@ pub enum HostFailure {
     /// The Linux datapath refused.
     #[error(transparent)]
     Linux(#[from] LinuxError),
+    /// The edge refused.
+    #[error(transparent)]
+    Edge(#[from] EdgeError),
     /// The sockets of links could not be bound.
     #[error("{0}")]
     Links(io::Error),

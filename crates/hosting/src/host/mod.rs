@@ -2,6 +2,7 @@
 //! processes.
 
 mod config;
+mod edge;
 mod failure;
 mod incidents;
 mod read;
@@ -28,6 +29,7 @@ pub use config::{
     ControlConfig, DEFAULT_PATH, HostConfig, LinksConfig, LinuxConfig, MetricsAddress,
     runtime_directory,
 };
+pub use edge::{ConnectionRow, EdgeConfig, EdgePolicyError, EdgeStatus, PortRow, read_edge_policy};
 pub use failure::HostFailure;
 pub use incidents::{KeptIncident, MOST_INCIDENTS};
 pub use reload::ReloadError;
@@ -43,6 +45,8 @@ pub struct Host {
     server: Server,
     /// This machine's TCP under the algorithms in Rust.
     tcp: Option<DatapathId>,
+    /// The edge at the ports of guests.
+    edge: Option<DatapathId>,
     tcp_notices: TcpNotices,
     /// Algorithms in Python on this machine's TCP, each in a process of its own, so that one that
     /// blocks, spins, forks or dies harms its own flows alone.
@@ -98,6 +102,7 @@ impl Host {
             config,
             server,
             tcp: None,
+            edge: None,
             tcp_notices: TcpNotices::new(),
             processes: Vec::new(),
             names: Vec::new(),
@@ -111,6 +116,9 @@ impl Host {
         host.server.service_mut().set_policy(policy);
         if with_linux && let Some(linux) = linux {
             host.attach(&linux)?;
+        }
+        if let Some(edge) = host.config.edge.clone() {
+            host.attach_edge(&edge)?;
         }
         Ok(host)
     }
@@ -304,6 +312,7 @@ impl Host {
     /// Of the system, none of which are to be expected.
     pub fn turn(&mut self, wait: Duration) -> io::Result<Vec<String>> {
         self.server.turn(wait)?;
+        self.tell_port_changes();
         let mut notices = std::mem::take(&mut self.notices);
         if let Some(tcp) = self.tcp.and_then(|id| self.server.datapath::<LinuxTcp>(id)) {
             notices.extend(self.tcp_notices.poll(tcp, Instant::now()));
@@ -329,6 +338,7 @@ impl Host {
     /// Ends everything and leaves the machine as it was; returns what an operator should know.
     #[must_use]
     pub fn finish(self) -> Vec<String> {
+        let edge_ends = self.edge_ends();
         let Self {
             server,
             tcp,
@@ -347,6 +357,7 @@ impl Host {
                 Err(error) => format!("Stopping: the default is not restored: {error}."),
             });
         }
+        notices.extend(edge_ends);
         let flows = flows_on_linux(&names, &processes);
         moved.give_back_moved();
         let end = finish_all(processes);

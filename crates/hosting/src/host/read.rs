@@ -3,12 +3,15 @@
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use fairwater_document::diagnostic::{Diagnostic, Diagnostics, Sink};
 use fairwater_document::fields::{Fields, InvalidValue, refuse};
 use fairwater_document::tree::{self, Node, Value};
 use fairwater_document::{network, quantity};
+use fairwater_edge::policy::PortPattern;
+use fairwater_edge_tc::EdgeOptions;
 use fairwater_linux::Options;
 use fairwater_plane::nearest;
 use fairwater_service::{Policy, Rule};
@@ -16,6 +19,7 @@ use fairwater_service::{Policy, Rule};
 use super::config::{
     ControlConfig, HostConfig, LinksConfig, LinuxConfig, MetricsAddress, runtime_directory,
 };
+use super::edge::EdgeConfig;
 use crate::{NamedAlgorithm, resolve};
 
 /// Bounds on how long a plane may be silent.
@@ -60,6 +64,7 @@ fn read<'a>(mut root: Fields<'a>, folder: &Path, sink: &'a Sink) -> HostConfig {
         complete: sink.said() == 0,
     };
     config.linux = table(&mut root, "linux", sink, |fields| linux(fields, &names));
+    config.edge = table(&mut root, "edge", sink, |fields| edge(fields, folder)).flatten();
     config.links = table(&mut root, "links", sink, links).flatten();
     let control = table(&mut root, "control", sink, control);
     config.control = control.unwrap_or_else(usual_control);
@@ -77,11 +82,12 @@ fn read<'a>(mut root: Fields<'a>, folder: &Path, sink: &'a Sink) -> HostConfig {
         .node("policy")
         .map(|node| policy(node, &names, &apart, sink));
     config.policy = rules.unwrap_or_default();
-    if config.linux.is_none() && config.links.is_none() && sink.said() == 0 {
+    let has_any = config.linux.is_some() || config.edge.is_some() || config.links.is_some();
+    if !has_any && sink.said() == 0 {
         let message =
-            "the configuration has neither `[linux]` nor `[links]`: there is nothing to run";
-        let help =
-            "add `[linux]` for this machine's TCP, `[links]` for datapaths in other processes";
+            "the configuration has no `[linux]`, `[edge]` or `[links]`: there is nothing to run";
+        let help = "add `[linux]` for this machine's TCP, `[edge]` for the ports of guests, `[links]` for \
+                    datapaths in other processes";
         sink.push(Diagnostic::new(root.span.clone(), message).help(help));
     }
     root.finish();
@@ -103,6 +109,7 @@ fn table<'a, T>(
 fn titled(key: &str) -> &'static str {
     match key {
         "linux" => "`[linux]`",
+        "edge" => "`[edge]`",
         "links" => "`[links]`",
         "control" => "`[control]`",
         _ => "`[metrics]`",
@@ -206,6 +213,45 @@ fn linux(mut fields: Fields<'_>, names: &Names<'_>) -> LinuxConfig {
     };
     fields.finish();
     config
+}
+
+/// The policy is read by its own reader, so that its mistakes stand under its own lines.
+fn edge(mut fields: Fields<'_>, folder: &Path) -> Option<EdgeConfig> {
+    let on = fields.required("on", patterns);
+    let policy = fields.required("policy", quantity::text);
+    let defaults = EdgeOptions::default();
+    let options = EdgeOptions {
+        silent_after: fields
+            .optional("silent_after", silence)
+            .unwrap_or(defaults.silent_after),
+        max_flows: fields
+            .optional("max_flows", |node| within(node, FLOWS))
+            .unwrap_or(defaults.max_flows),
+        ..defaults
+    };
+    fields.finish();
+    Some(EdgeConfig {
+        on: on?,
+        policy_file: folder.join(policy?),
+        policy: Arc::default(),
+        options,
+    })
+}
+
+/// Names of ports, as patterns.
+fn patterns(node: &Node) -> Result<Vec<PortPattern>, InvalidValue> {
+    let pattern = |node: &Node| {
+        let text = quantity::text(node)?;
+        PortPattern::new(&text).map_err(|why| InvalidValue {
+            message: format!("`{text}` is not a pattern: {why}"),
+            allowed: "the name of an interface, with `*` for any text".to_owned(),
+        })
+    };
+    match &node.value {
+        Value::Array(items) => items.iter().map(pattern).collect(),
+        Value::Text(_) => Ok(vec![pattern(node)?]),
+        _ => Err(InvalidValue::kind(node, "a list such as `[\"vnet*\"]`")),
+    }
 }
 
 fn silence(node: &Node) -> Result<Duration, InvalidValue> {

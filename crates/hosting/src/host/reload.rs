@@ -16,6 +16,9 @@ pub enum ReloadError {
     /// The new default could not be set.
     #[error("{0}; nothing is changed")]
     Default(HostFailure),
+    /// The edge's policy was not taken.
+    #[error("{0}; nothing is changed")]
+    Edge(String),
 }
 
 impl Host {
@@ -29,6 +32,9 @@ impl Host {
             return Err(ReloadError::NeedsRestart(fixed));
         }
         let mut notices = Vec::new();
+        if let Some(edge) = &config.edge {
+            notices.extend(self.reload_edge(edge).map_err(ReloadError::Edge)?);
+        }
         self.reload_default(&config, &mut notices)?;
         if config.policy != self.config.policy {
             notices.push(format!(
@@ -61,6 +67,10 @@ impl Host {
             let linux = config.linux.as_ref();
             linux.map(|linux| (linux.options, linux.move_existing, linux.optional))
         };
+        let edge = |config: &HostConfig| {
+            let edge = config.edge.as_ref();
+            edge.map(|edge| (edge.on.clone(), edge.policy_file.clone(), edge.options))
+        };
         let socket = |config: &HostConfig| config.control.as_ref().map(|c| c.socket.clone());
         let old = &self.config;
         let differences = [
@@ -72,6 +82,10 @@ impl Host {
             (
                 options(old) != options(config),
                 "`[linux]` except `default`",
+            ),
+            (
+                edge(old) != edge(config),
+                "`[edge]` except what its policy says",
             ),
             (old.links != config.links, "`[links]`"),
             (socket(old) != socket(config), "the control socket"),

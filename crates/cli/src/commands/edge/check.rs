@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use crate::failure::Failure;
 use crate::hosting::read_edge_policy;
 use crate::output;
+use crate::units::count;
 
 /// Find every mistake in a policy
 #[derive(Debug, clap::Args)]
@@ -20,7 +21,6 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         let folder = args.file.parent().unwrap_or(std::path::Path::new(""));
         fairwater_hosting::resolve(&name, folder)?;
     }
-    let rules = policy.rules().len();
-    let plural = if rules == 1 { "" } else { "s" };
-    output::print(format!("{}: {rules} rule{plural}, no mistakes\n", args.file.display()))
+    let rules = count(policy.rules().len(), "rule");
+    output::print(format!("{}: {rules}, no mistakes\n", args.file.display()))
 }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use fairwater_edge::FlowKey;
+use fairwater_wire::VlanTags;
 
 use crate::failure::Failure;
 use crate::hosting::read_edge_policy;
@@ -46,7 +47,10 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let policy = read_edge_policy(&args.policy, None)?;
     let key = FlowKey {
         interface: 0,
-        vlan: args.vlan.into_iter().collect(),
+        vlan: args
+            .vlan
+            .and_then(|id| VlanTags::NONE.with(id))
+            .unwrap_or(VlanTags::NONE),
         guest: args.guest,
         peer: args.peer,
     };
@@ -54,6 +58,9 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     if args.json {
         return output::json(&sentences);
     }
-    let lines: String = sentences.iter().map(|sentence| format!("{sentence}\n")).collect();
+    let lines: String = sentences
+        .iter()
+        .map(|sentence| format!("{sentence}\n"))
+        .collect();
     output::print(lines)
 }

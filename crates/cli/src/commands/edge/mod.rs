@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use clap::Subcommand;
 use fairwater_edge::policy::PortPattern;
-use fairwater_edge_tc::Options;
+use fairwater_edge_tc::EdgeOptions;
 use fairwater_hosting::host::{ControlConfig, EdgeConfig, HostConfig};
 use fairwater_hosting::resolve;
 
@@ -53,7 +53,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", required = true)]
     policy: Option<PathBuf>,
     /// Most connections that algorithms control at a time; others pass
-    #[arg(long, value_name = "N", default_value_t = Options::default().max_flows,
+    #[arg(long, value_name = "N", default_value_t = EdgeOptions::default().max_flows,
         value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     max_flows: u32,
     /// Where `fairwater edge status` asks [default: /run/fairwater/edge]
@@ -108,9 +108,9 @@ fn configuration(args: &Args, file: &Path) -> Result<HostConfig, Failure> {
             on: args.on.clone(),
             policy_file: file.to_owned(),
             policy: Arc::new(policy),
-            options: Options {
+            options: EdgeOptions {
                 max_flows: args.max_flows,
-                ..Options::default()
+                ..EdgeOptions::default()
             },
         }),
         control: socket.map(|socket| ControlConfig {

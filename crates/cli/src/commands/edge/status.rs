@@ -10,7 +10,7 @@ use fairwater_hosting::host::{ConnectionRow, EdgeStatus};
 use crate::control::ControlArgs;
 use crate::failure::Failure;
 use crate::output;
-use crate::units::age;
+use crate::units::{age, bytes, count, micros};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -47,13 +47,26 @@ fn text(status: &EdgeStatus, all: bool) -> String {
     let mut text = match ports.as_slice() {
         [] => "The edge is at no port yet.\n".to_owned(),
         [port] => format!("The edge is at port {port}.\n"),
-        ports => format!("The edge is at {} ports: {}.\n", ports.len(), ports.join(", ")),
+        ports => format!(
+            "The edge is at {} ports: {}.\n",
+            ports.len(),
+            ports.join(", ")
+        ),
     };
     let is_shown = |row: &&ConnectionRow| all || row.state != "passed";
     let shown: Vec<_> = status.connections.iter().filter(is_shown).collect();
     let mut table = Table::new();
     table.load_style(NOTHING).set_header([
-        "port", "guest", "peer", "algorithm", "state", "limit", "RTT", "acked", "idle", "why",
+        "port",
+        "guest",
+        "peer",
+        "algorithm",
+        "state",
+        "limit",
+        "RTT",
+        "acked",
+        "idle",
+        "why",
     ]);
     for index in 5..9 {
         if let Some(column) = table.column_mut(index) {
@@ -68,15 +81,17 @@ fn text(status: &EdgeStatus, all: bool) -> String {
     }
     let passed = status.connections.len() - shown.len();
     if passed > 0 {
-        let (noun, verb) = match passed {
-            1 => ("connection", "passes"),
-            _ => ("connections", "pass"),
-        };
-        text += &format!("\n{passed} {noun} {verb} untouched: --all shows them.\n");
+        let verb = if passed == 1 { "passes" } else { "pass" };
+        let passed = count(passed, "connection");
+        text += &format!("\n{passed} {verb} untouched: --all shows them.\n");
     } else if shown.is_empty() {
         text += "\nThere is no connection.\n";
     }
-    let counts: Vec<_> = status.counts.iter().filter(|(_, count)| *count > 0).collect();
+    let counts: Vec<_> = status
+        .counts
+        .iter()
+        .filter(|(_, count)| *count > 0)
+        .collect();
     if !counts.is_empty() {
         text += "\n";
         for (name, count) in counts {
@@ -88,7 +103,7 @@ fn text(status: &EdgeStatus, all: bool) -> String {
 
 fn cells(row: &ConnectionRow) -> [String; 10] {
     let none = || "–".to_owned();
-    let bytes = |bytes: Option<u64>| bytes.map_or_else(none, |bytes| bytes.to_string());
+    let size = |size: Option<u64>| size.map_or_else(none, bytes);
     let vlan: String = row.vlan.iter().map(|id| format!(" vlan {id}")).collect();
     [
         format!("{}{vlan}", row.port),
@@ -96,9 +111,9 @@ fn cells(row: &ConnectionRow) -> [String; 10] {
         row.peer.to_string(),
         row.algorithm.clone().unwrap_or_else(none),
         row.state.clone(),
-        bytes(row.limit_bytes),
-        row.srtt_us.map_or_else(none, |us| age(Duration::from_micros(us))),
-        bytes(row.bytes_acked),
+        size(row.limit_bytes),
+        row.srtt_us.map_or_else(none, micros),
+        size(row.bytes_acked),
         age(Duration::from_millis(row.idle_ms)),
         row.why.clone(),
     ]

@@ -67,7 +67,7 @@ struct Document<'a> {
     source: &'a str,
     algorithms: Option<&'a [&'a str]>,
     tenants: Vec<Named<Conditions>>,
-    selectors: Vec<Named<SelectorConfig>>,
+    selectors: Vec<Named<Arc<SelectorConfig>>>,
     sink: &'a Sink,
 }
 
@@ -79,20 +79,15 @@ impl<'a> Document<'a> {
             .and_then(|node| Fields::of("`[defaults]`", node, sink))
             .map(defaults)
             .unwrap_or_default();
-        self.tenants = named(root.node("tenant"), "`[tenant]`", sink, |node| {
+        self.tenants = named(root.node("tenant"), "`[tenant]`", sink, |_, node| {
             Fields::of("a tenant", node, sink).map(values::tenant)
         });
-        self.selectors = named(root.node("selector"), "`[selector]`", sink, |node| {
-            selectors::selector(node, self)
+        self.selectors = named(root.node("selector"), "`[selector]`", sink, |name, node| {
+            selectors::selector(name, node, self).map(Arc::new)
         });
-        for selector in &mut self.selectors {
-            if let Some(value) = &mut selector.value {
-                value.name = Arc::clone(&selector.name);
-            }
-        }
         let selectors = self.selectors.iter().filter_map(|each| each.value.clone());
         let mut policy = EdgePolicy {
-            selectors: selectors.map(Arc::new).collect(),
+            selectors: selectors.collect(),
             defaults,
             ..EdgePolicy::default()
         };
@@ -165,7 +160,7 @@ fn named<T>(
     node: Option<&Node>,
     what: &'static str,
     sink: &Sink,
-    read: impl Fn(&Node) -> Option<T>,
+    read: impl Fn(&Arc<str>, &Node) -> Option<T>,
 ) -> Vec<Named<T>> {
     let Some(node) = node else {
         return Vec::new();
@@ -179,11 +174,14 @@ fn named<T>(
     };
     let mut entries: Vec<&(Key, Node)> = entries.iter().collect();
     entries.sort_by_key(|(key, _)| key.span.start);
-    let read = entries.into_iter().map(|(key, node)| Named {
-        name: Arc::from(key.name.as_str()),
-        span: key.span.clone(),
-        value: read(node),
-        is_used: false,
+    let read = entries.into_iter().map(|(key, node)| {
+        let name = Arc::from(key.name.as_str());
+        Named {
+            span: key.span.clone(),
+            value: read(&name, node),
+            name,
+            is_used: false,
+        }
     });
     read.collect()
 }

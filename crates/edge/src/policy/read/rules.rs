@@ -11,7 +11,6 @@ use fairwater_lang::nearest;
 use super::{Document, Named, values};
 use crate::policy::conditions::ANY_PORT;
 use crate::policy::{Action, Conditions, Rule, Share, Treatment, WhenStarved};
-use crate::select::SelectorConfig;
 
 /// Reads a rule; `None` if it was not understood, and a diagnostic says why.
 pub(super) fn rule(mut fields: Fields<'_>, document: &mut Document<'_>) -> Option<Rule> {
@@ -103,7 +102,8 @@ fn action(
 ) -> Option<Action> {
     let pass = fields.node("pass");
     let is_pass = fields.optional("pass", quantity::boolean);
-    let treatment = treatment(fields, document);
+    let mut treatment = treatment(fields, document);
+    treatment.only_starved = when_starved == Some(WhenStarved::Control);
     if let Some(node) = pass {
         if is_pass == Some(false) {
             let message = "`pass`: it is `true` or left out";
@@ -146,18 +146,16 @@ fn action(
 
 fn treatment(fields: &mut Fields<'_>, document: &mut Document<'_>) -> Treatment {
     let mut algorithm = algorithm(fields, document);
-    let of_select =
-        |(name, selector): (Arc<str>, &SelectorConfig)| (name, Arc::clone(&selector.first));
-    let selector = of_name(fields, "select", "selector", &mut document.selectors).map(of_select);
+    let selector = of_name(fields, "select", "selector", &mut document.selectors);
+    let selector = selector.map(|(_, selector)| Arc::clone(selector));
     if let (Some(node), Some(_)) = (fields.node("select"), fields.node("algorithm")) {
         let message = "`select`: the rule names its algorithm";
         let diagnostic = Diagnostic::new(node.span.clone(), message);
         fields.sink.push(diagnostic.help("remove one of the two"));
     }
-    let selector = selector.map(|(name, first)| {
-        algorithm = first;
-        name
-    });
+    if let Some(selector) = &selector {
+        algorithm = Arc::clone(&selector.first);
+    }
     fields.optional("mode", values::mode);
     fields.optional("native_ecn", values::native_ecn);
     let mut boolean = |key| fields.optional(key, quantity::boolean).unwrap_or(false);
@@ -179,6 +177,7 @@ fn treatment(fields: &mut Fields<'_>, document: &mut Document<'_>) -> Treatment 
             weight,
         }),
         selector,
+        only_starved: false,
     }
 }
 

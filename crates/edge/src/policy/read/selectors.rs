@@ -19,15 +19,19 @@ const MAX_MARGIN: Probability = Probability::percent(90);
 /// Longest window, and longest hold time.
 const MAX_TIME: Duration = Duration::from_secs(3600);
 
-/// Reads a selector. Its name is filled in by the caller.
-pub(super) fn selector(node: &Node, document: &Document<'_>) -> Option<SelectorConfig> {
+/// Reads a selector.
+pub(super) fn selector(
+    name: &Arc<str>,
+    node: &Node,
+    document: &Document<'_>,
+) -> Option<SelectorConfig> {
     let mut fields = Fields::of("a selector", node, document.sink)?;
     let said = document.sink.said();
     let hold = fields.optional("hold", time).unwrap_or_default();
     let window = fields.optional("window", time).unwrap_or_default();
     let margin = fields.optional("margin", margin).unwrap_or_default();
     let least_packets = fields.optional("least_packets", quantity::integer);
-    let first = name(&mut fields, "first", document);
+    let first = algorithm(&mut fields, "first", document);
     let clauses = clauses(&mut fields, document);
     fields.finish();
     if document.sink.said() != said {
@@ -35,7 +39,7 @@ pub(super) fn selector(node: &Node, document: &Document<'_>) -> Option<SelectorC
     }
     let first = first.or_else(|| Some(Arc::clone(&clauses.first()?.algorithm)))?;
     Some(SelectorConfig {
-        name: Arc::from(""),
+        name: Arc::clone(name),
         first,
         hold,
         window,
@@ -46,7 +50,11 @@ pub(super) fn selector(node: &Node, document: &Document<'_>) -> Option<SelectorC
 }
 
 /// The name of an algorithm.
-fn name(fields: &mut Fields<'_>, key: &'static str, document: &Document<'_>) -> Option<Arc<str>> {
+fn algorithm(
+    fields: &mut Fields<'_>,
+    key: &'static str,
+    document: &Document<'_>,
+) -> Option<Arc<str>> {
     let node = fields.node(key)?;
     let name = fields.optional(key, quantity::text)?;
     document.check_algorithm(key, node, &name);
@@ -122,7 +130,7 @@ fn clause(node: &Node, document: &Document<'_>) -> Option<Clause> {
     if fields.node("algorithm").is_none() {
         fields.missing("algorithm");
     }
-    let algorithm = name(&mut fields, "algorithm", document);
+    let algorithm = algorithm(&mut fields, "algorithm", document);
     fields.finish();
     Some(Clause {
         conditions,

@@ -1,0 +1,294 @@
+//! The ports of guests as a direct datapath of a service.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fairwater_edge::EdgeStatistics;
+use fairwater_edge::policy::{EdgePolicy, OnPlaneLoss, PortPattern};
+use fairwater_kernel::{Frame, FrameAlgorithms, KernelFlows, MAX_PROGRAMS, Turn};
+use fairwater_plane::{Capabilities, Command, FlowId, HostedAlgorithm};
+use fairwater_service::{DirectDatapath, FlowMeasures, Port};
+
+use crate::connections::{DescribedConnection, Describer};
+use crate::kernel_side::KernelSide;
+use crate::ports::{PortChange, Ports};
+use crate::{EdgeError, EdgeOptions};
+
+/// What the plane calls the datapath.
+const NAME: &str = "edge";
+
+/// Time between two searches for connections that have been silent for too long.
+const EXPIRE_EVERY: Duration = Duration::from_secs(1);
+
+/// What a box in the kernel has and can do: it enforces windows, its signals are inferred for the most part,
+/// and without a plane it steps aside.
+#[must_use]
+pub fn capabilities() -> Capabilities {
+    let config = fairwater_edge::Edge::datapath_config();
+    Capabilities {
+        signals: config.signals,
+        abilities: config.abilities,
+        fallback: config.fallback,
+        max_programs: u32::try_from(MAX_PROGRAMS).unwrap_or(u32::MAX),
+    }
+}
+
+/// A box at the ports of this host's guests.
+///
+/// Given to a [`Server`](fairwater_service::Server), whose turns must come more often than
+/// `EdgeOptions::silent_after`, or guests are released until they do. Dropping it detaches the programs: guests
+/// then keep to their own congestion control, and connections go on.
+#[derive(Debug)]
+pub struct EdgeTc {
+    side: KernelSide,
+    flows: KernelFlows,
+    ports: Ports,
+    on: Vec<PortPattern>,
+    policy: Arc<EdgePolicy>,
+    algorithms: Algorithms,
+    notices: Vec<PortChange>,
+    /// When silent connections were forgotten last.
+    expired: Instant,
+}
+
+/// The algorithms that the box runs, by their index in frames.
+#[derive(Debug, Clone, Default)]
+struct Algorithms {
+    /// Index in the plane, and name.
+    served: Vec<(usize, Arc<str>)>,
+}
+
+impl Algorithms {
+    /// Index in frames.
+    fn index(&self, name: &str) -> Option<u16> {
+        let mut served = self.served.iter();
+        let at = match name {
+            // The plane's first.
+            "" => 0,
+            name => served.position(|(_, known)| **known == *name)?,
+        };
+        u16::try_from(at).ok()
+    }
+}
+
+impl FrameAlgorithms for Algorithms {
+    fn in_plane(&self, index: usize) -> Option<usize> {
+        Some(self.served.get(index)?.0)
+    }
+
+    /// The rule has chosen, when the connection began.
+    fn choose(&self, frame: Frame<'_>, _: &Port<'_>) -> Option<usize> {
+        self.in_plane(frame.algorithm())
+    }
+
+    fn to_hand_over(&self, _: Frame<'_>, algorithm: usize) -> Result<usize, &'static str> {
+        let mut served = self.served.iter();
+        let found = served.position(|(index, _)| *index == algorithm);
+        found.ok_or("the edge does not run it")
+    }
+}
+
+impl EdgeTc {
+    /// Loads the programs of those of the plane's algorithms that the box can run, and attaches it to the ports
+    /// whose names match one of `on`.
+    ///
+    /// # Errors
+    /// What the machine lacks, an algorithm of the policy that the plane has not or the box cannot run, or a
+    /// call that failed. Nothing is attached then.
+    pub fn attach(
+        hosted: &[HostedAlgorithm],
+        on: Vec<PortPattern>,
+        policy: Arc<EdgePolicy>,
+        options: EdgeOptions,
+    ) -> Result<Self, EdgeError> {
+        let capabilities = capabilities();
+        let served: Vec<_> = hosted
+            .iter()
+            .enumerate()
+            .filter(|(_, hosted)| hosted.requirements().unmet(&capabilities).is_empty())
+            .collect();
+        let names = served
+            .iter()
+            .map(|(index, hosted)| (*index, hosted.name().into()));
+        let algorithms = Algorithms {
+            served: names.collect(),
+        };
+        let side = KernelSide::load(&served, &policy, options)?;
+        let mut edge = Self {
+            flows: KernelFlows::new(&side.programs.events, options.silent_after)?,
+            side,
+            ports: Ports::new().map_err(EdgeError::io("listen for network interfaces"))?,
+            on,
+            policy: Arc::clone(&policy),
+            algorithms,
+            notices: Vec::new(),
+            expired: Instant::now(),
+        };
+        edge.apply(&policy)?;
+        edge.follow_ports()?;
+        Ok(edge)
+    }
+
+    /// Takes another policy: connections that open from now on are under it, others stay as they are.
+    ///
+    /// # Errors
+    /// An algorithm that the plane has not or the box cannot run; the former policy stays in force then.
+    pub fn set_policy(&mut self, policy: Arc<EdgePolicy>) -> Result<(), EdgeError> {
+        if let Err(error) = self.apply(&policy) {
+            self.apply(&self.policy)?;
+            return Err(error);
+        }
+        self.policy = policy;
+        Ok(())
+    }
+
+    fn apply(&self, policy: &EdgePolicy) -> Result<(), EdgeError> {
+        if policy.defaults().on_plane_loss != OnPlaneLoss::Release {
+            return Err(EdgeError::CannotHold);
+        }
+        for (index, port) in self.ports.names() {
+            let sets = policy.port_sets_of(port);
+            self.side.programs.set_port_sets(index, sets)?;
+        }
+        self.side
+            .set_policy(policy, |name| self.algorithms.index(name))
+    }
+
+    /// The policy in force.
+    #[must_use]
+    pub const fn policy(&self) -> &Arc<EdgePolicy> {
+        &self.policy
+    }
+
+    /// Names of the ports at which the box is, by the number of the interface.
+    pub fn ports(&self) -> impl Iterator<Item = (u32, &str)> {
+        self.ports.names()
+    }
+
+    /// What became of ports since the last call.
+    pub fn drain_port_changes(&mut self) -> Vec<PortChange> {
+        std::mem::take(&mut self.notices)
+    }
+
+    /// Every open connection. Takes time in their number.
+    ///
+    /// # Errors
+    /// The kernel's tables cannot be read.
+    pub fn connections(&self) -> Result<Vec<DescribedConnection>, EdgeError> {
+        let names: HashMap<u32, &str> = self.ports.names().collect();
+        let describer = Describer {
+            side: &self.side,
+            policy: &self.policy,
+            port: &|index| names.get(&index).copied().unwrap_or_default(),
+            algorithm: &|index| Some(Arc::clone(&self.algorithms.served.get(index)?.1)),
+        };
+        let connections = self.side.programs.connections();
+        connections
+            .map(|(key, connection)| describer.describe(key, &connection))
+            .collect()
+    }
+
+    /// What the box has seen.
+    ///
+    /// # Errors
+    /// The kernel's counters cannot be read.
+    pub fn statistics(&self) -> Result<EdgeStatistics, EdgeError> {
+        Ok(self.side.programs.statistics()?)
+    }
+
+    /// Times that a flow was released because the plane was silent.
+    #[must_use]
+    pub fn fallbacks(&self) -> u64 {
+        self.side.memory().page.fallbacks().into()
+    }
+
+    /// Connections that found no slot, and are measured only: `EdgeOptions::max_flows` is too low.
+    #[must_use]
+    pub fn without_slot(&self) -> u64 {
+        self.side.memory().page.without_slot().into()
+    }
+
+    /// Reports that the ring had no room for.
+    #[must_use]
+    pub fn lost_reports(&self) -> u64 {
+        self.flows.lost_reports()
+    }
+}
+
+impl EdgeTc {
+    /// Attaches the box to ports that have come, and forgets those that are gone.
+    fn follow_ports(&mut self) -> Result<(), EdgeError> {
+        let (on, policy, side) = (&self.on, &self.policy, &self.side);
+        let wanted = |name: &str| on.iter().any(|pattern| pattern.matches(name));
+        let prepare = |index, name: &str| {
+            let sets = policy.port_sets_of(name);
+            side.programs
+                .set_port_sets(index, sets)
+                .map_err(io::Error::other)
+        };
+        let changes = self
+            .ports
+            .update(side.entries(), wanted, prepare)
+            .map_err(EdgeError::io("list the network interfaces"))?;
+        for change in &changes {
+            if let PortChange::Detached { interface, .. } = change {
+                // Its connections expire.
+                let _ = self.side.forget_port(*interface);
+            }
+        }
+        self.notices.extend(changes);
+        Ok(())
+    }
+}
+
+impl DirectDatapath for EdgeTc {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        capabilities()
+    }
+
+    fn readable(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.flows.readable())
+    }
+
+    fn heartbeat(&self) -> Duration {
+        self.flows.heartbeat()
+    }
+
+    fn next_turn(&self) -> Option<Duration> {
+        self.flows.next_turn(self.side.memory())
+    }
+
+    fn measure(&self, flow: FlowId) -> Option<FlowMeasures> {
+        self.side.memory().measure(flow)
+    }
+
+    fn turn(&mut self, port: &mut Port<'_>) {
+        if self.ports.have_changed() {
+            // Tried again at the next change.
+            let _ = self.follow_ports();
+        }
+        let turn = Turn {
+            memory: self.side.memory(),
+            algorithms: &self.algorithms,
+            flows: &mut self.flows,
+            port,
+        };
+        turn.run();
+        if self.expired.elapsed() >= EXPIRE_EVERY {
+            self.expired = Instant::now();
+            // Tried again the next time.
+            let _ = self.side.programs.expire(&self.policy.defaults().table);
+        }
+    }
+
+    fn command(&mut self, flow: FlowId, command: &Command) {
+        self.flows.command(self.side.memory(), flow, command);
+    }
+}
