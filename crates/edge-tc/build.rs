@@ -19,6 +19,8 @@ fn main() {
             "-Wall",
             "-Werror",
             "-mcpu=v3",
+            // Headers are read in words of 16 bits, whatever they hold; the kernel is built so too.
+            "-fno-strict-aliasing",
             "-I../kernel/bpf",
             "-idirafter",
             &multiarch,

@@ -16,66 +16,53 @@ const volatile struct edge_layouts edge_layouts = {};
 
 enum verdict { GO_ON = -1 /* TC_ACT_UNSPEC, TCX_NEXT */, DROP = 2 /* TC_ACT_SHOT, TCX_DROP */ };
 
-/* Whether a guest sends data beyond the window that it was told, and is policed. */
-static __always_inline bool is_policed(const struct packet *p, const struct connection *c)
+/* Whether the packet at work is policed, though another connection may be opening on its ports. */
+static __always_inline bool is_policed_anyway(const struct packet *p)
 {
-	u32 slot = c->slot;
-	struct controlled *more;
-	struct candidate *it;
+	struct candidate *it = bpf_map_lookup_elem(&fw_candidates, &p->key);
+	struct connection *c = bpf_map_lookup_elem(&fw_connections, &p->key);
+	u32 slot;
 
-	if (!c->police || p->payload == 0)
+	if (!c || (it && it->kind == OPENING))
 		return false;
-	more = bpf_map_lookup_elem(&fw_controlled, &slot);
-	if (!more || !is_beyond(&more->enforcement, p->seq, p->payload))
-		return false;
-	/* While another connection opens on its ports, the numbers may be that one's. */
-	it = bpf_map_lookup_elem(&fw_candidates, &p->key);
-	return !it || it->kind != OPENING;
+	slot = c->slot;
+	return is_policed(c, bpf_map_lookup_elem(&fw_controlled, &slot), p);
 }
 
-/* What is next to be done with the packet at work. */
-enum step { STEP_DONE, STEP_DROP, STEP_ENFORCE };
-
-/* Finds the connection of the packet at work, or makes one, and brings it up to date. */
+/* Finds the connection of the packet at work, or makes one, and brings it up to date; what track()
+ * returned, or NO_CONNECTION where no more is to be done. */
 static __always_inline int follow(struct __sk_buff *skb, struct packet *p)
 {
-	struct connection *c;
-	bool is_new = false;
+	int tracked, promotion;
 
 	if (p->flags & SYN) {
 		on_syn(skb);
-		return STEP_DONE;
+		return NO_CONNECTION;
 	}
-	c = bpf_map_lookup_elem(&fw_connections, &p->key);
-	if (c && p->direction == FROM_GUEST && is_policed(p, c)) {
-		count(POLICED);
-		return STEP_DROP;
-	}
-	if (!c || (c->bits & HAS_CANDIDATE)) {
-		int promotion = promote();
-
-		if (promotion == NO_PLACE)
-			return STEP_DONE;
-		is_new = promotion == PROMOTED;
-	}
-	if (!track()) {
+	p->may_open = true;
+	tracked = track();
+	if (tracked == TRACKED && is_ignored(p->event))
+		count_ignored(p->event);
+	if (tracked == TRACKED || tracked == BEYOND_WINDOW)
+		return tracked;
+	if (tracked == ANOTHER_OPENS && is_policed_anyway(p))
+		return BEYOND_WINDOW;
+	promotion = promote();
+	if (promotion == NO_PLACE)
+		return NO_CONNECTION;
+	p->may_open = false;
+	tracked = track();
+	if (tracked != TRACKED)
 		on_unknown();
-		return STEP_DONE;
-	}
-	if (is_ignored(p->event)) {
-		/* Of the packet that opens a connection this says nothing. */
-		if (!is_new)
-			count_ignored(p->event);
-		return STEP_DONE;
-	}
-	return p->slot == NO_SLOT || p->event == OTHER ? STEP_DONE : STEP_ENFORCE;
+	else if (promotion == NOT_PROMOTED && is_ignored(p->event)) /* of the first packet it says nothing */
+		count_ignored(p->event);
+	return tracked;
 }
 
 static __always_inline int handle(struct __sk_buff *skb, u32 direction)
 {
 	struct packet *p = packet_at_work();
-	int found, step;
-	u32 program;
+	int found;
 
 	if (!p)
 		return GO_ON;
@@ -88,17 +75,22 @@ static __always_inline int handle(struct __sk_buff *skb, u32 direction)
 		return GO_ON;
 	}
 	p->now_ns = clock_ns();
-	step = follow(skb, p);
-	if (step == STEP_DROP)
+	found = follow(skb, p);
+	if (found == BEYOND_WINDOW) {
+		count(POLICED);
 		return DROP;
-	if (step == STEP_DONE)
+	}
+	if (found != TRACKED || is_ignored(p->event) || p->event == OTHER || p->slot == NO_SLOT)
 		return GO_ON;
-	program = prepare();
-	if (program < MAX_PROGRAMS) {
-		u32 slot = p->slot;
+	if (p->is_invoked) {
+		u32 slot = p->slot, program;
+		struct controlled *more = bpf_map_lookup_elem(&fw_controlled, &slot);
 		struct frame *f = bpf_map_lookup_elem(&fw_frames, &slot);
 
-		if (f) {
+		if (!more || !f)
+			return GO_ON;
+		program = program_of(more, f, p);
+		if (program < MAX_PROGRAMS) {
 			u32 was = f->state;
 
 			f->state = FLOW_RUNNING;

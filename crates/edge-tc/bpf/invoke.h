@@ -1,22 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Invocations of flows' programs, and the limit that comes of them. No lock is held over a socket
- * here: whoever claims a flow runs its program, the others leave what they counted to the next. */
+/* Invocations of flows' programs, and the limit that comes of them. */
 #pragma once
 
-#include "maps.h"
-#include "sender.h"
+#include "track.h"
 
 #define MIN_RTT_WINDOW_US 10000000ull /* fairwater-datapath's `enforced.rs` */
-
-static __always_inline bool claim(struct controlled *more)
-{
-	return __sync_val_compare_and_swap(&more->is_claimed, 0, 1) == 0;
-}
-
-static __always_inline void end_claim(struct controlled *more)
-{
-	__sync_val_compare_and_swap(&more->is_claimed, 1, 0);
-}
 
 /* Whether the flow's program may run now: not after a fault, nor while the plane is silent. */
 static __always_inline bool may_run(struct frame *f, u64 now_us)
@@ -42,16 +30,17 @@ static __always_inline void note_release(struct frame *f)
 }
 
 /* What observers read of a flow. */
-static __always_inline void observe(struct frame *f, const struct sender *s, const struct connection *c,
-				    struct controlled *more)
+static __always_inline void observe(struct frame *f, struct controlled *more, const struct packet *p)
 {
+	const struct sender *s = &more->sender;
+
 	more->marked_packets += f->signals[ECN_PACKETS];
 	f->srtt_us = s->srtt_ns / 1000;
 	f->rtt_us = f->signals[RTT_SAMPLE_US];
 	f->bytes_acked += f->signals[BYTES_ACKED];
 	f->retransmitted += f->signals[LOST_PKTS];
 	f->observed_us = f->signals[NOW];
-	f->cwnd_packets = bytes_since(more->enforcement.told, c->una) / s->mss;
+	f->cwnd_packets = bytes_since(more->enforcement.told, p->una) / s->mss;
 }
 
 /* The minimum of the RTT samples of the present and the previous half of the filter's window. */
@@ -106,36 +95,13 @@ static __always_inline u64 limit_of(const struct controlled *more, const struct 
 	return ~0ull;
 }
 
-/* Fills the frame with the signals of the packet at work if its event is one that programs hear of;
- * the index of the program to run, or NO_PROGRAM. */
-__noinline int prepare(void)
+/* The index of the program to run for the packet at work, of a flow that is claimed, or NO_PROGRAM. */
+static __always_inline u32 program_of(struct controlled *more, struct frame *f, const struct packet *p)
 {
-	struct packet *p = packet_at_work();
-	struct controlled *more;
-	struct connection *c;
-	struct frame *f;
-	u32 slot, event;
-	u64 now_us;
+	u64 now_us = p->now_ns / 1000;
 
-	if (!p)
-		return NO_PROGRAM;
-	p->is_invoked = false;
-	event = p->event;
-	if (event != ACKED_NEW && event != ACKED_DUPLICATE && event != SENT_AFTER_TIMEOUT)
-		return NO_PROGRAM;
-	slot = p->slot;
-	more = bpf_map_lookup_elem(&fw_controlled, &slot);
-	f = bpf_map_lookup_elem(&fw_frames, &slot);
-	c = bpf_map_lookup_elem(&fw_connections, &p->key);
-	if (!more || !f || !c || !claim(more))
-		return NO_PROGRAM;
-	p->is_invoked = true;
-	bpf_spin_lock(&c->lock);
-	take_signals(c, &more->sender, f, p->now_ns, more->enforcement.told, event == SENT_AFTER_TIMEOUT);
-	bpf_spin_unlock(&c->lock);
-	now_us = p->now_ns / 1000;
 	filter_rtt(more, now_us, f->signals[RTT_SAMPLE_US]);
-	observe(f, &more->sender, c, more);
+	observe(f, more, p);
 	if (may_run(f, now_us)) {
 		accept_stage(f);
 		if (f->program < MAX_PROGRAMS)

@@ -58,12 +58,13 @@ static __always_inline void rewrite_opening(struct __sk_buff *skb, const struct 
 
 /* A SYN's answer that comes once more, after the third packet; perhaps another connection is opening
  * on the ports. */
-static __always_inline void answered_again(struct __sk_buff *skb, const struct packet *p, struct candidate *it)
+static __always_inline void answered_again(struct __sk_buff *skb, struct packet *p, struct candidate *it)
 {
 	struct controlled *more;
 	u32 slot;
 
-	if (!track())
+	p->may_open = false;
+	if (track() != TRACKED)
 		return;
 	if (is_ignored(p->event)) {
 		count_ignored(p->event);

@@ -83,7 +83,8 @@ struct packet {
 	u32 una;
 	u32 nxt;
 	u32 event; /* enum event_of_packet */
-	u32 is_invoked;
+	u32 may_open;	/* the packet may be of a connection that is opening */
+	u32 is_invoked; /* the flow is claimed, and its frame has the signals */
 	u32 kept; /* counts while samples are compacted */
 	u64 opaque;
 	struct sample newest;

@@ -229,7 +229,7 @@ static __always_inline void take_signals(const struct connection *c, struct send
 	f->signals[BYTES_ACKED] = s->acked;
 	f->signals[PACKETS_ACKED] = s->acked_packets;
 	f->signals[BYTES_MISORDERED] = s->sacked_bytes;
-	f->signals[PACKETS_MISORDERED] = (s->sacked_bytes + mss - 1) / mss;
+	f->signals[PACKETS_MISORDERED] = s->sacked_bytes ? (s->sacked_bytes + mss - 1) / mss : 0;
 	f->signals[ECN_BYTES] = s->marked_bytes;
 	f->signals[ECN_PACKETS] = s->marked_packets;
 	f->signals[LOST_PKTS] = s->lost;

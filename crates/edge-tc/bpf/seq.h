@@ -62,7 +62,9 @@ static __always_inline u32 saturating_inc(u32 value)
 
 static __always_inline u32 div_ceil(u32 a, u32 b)
 {
-	return ((u64)a + b - 1) / b;
+	u32 whole = a / b;
+
+	return whole + (whole * b != a);
 }
 
 static __always_inline u64 elapsed_ns(u64 later, u64 earlier)

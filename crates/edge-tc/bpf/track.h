@@ -4,6 +4,15 @@
 
 #include "maps.h"
 #include "sender.h"
+#include "window.h"
+
+/* What track() found. */
+enum tracked {
+	TRACKED,
+	NO_CONNECTION,
+	ANOTHER_OPENS, /* perhaps; nothing was done */
+	BEYOND_WINDOW, /* the packet is to be dropped; nothing was done */
+};
 
 #define MAX_WINDOW (1u << 30) /* RFC 7323 §2.3 */
 
@@ -92,43 +101,87 @@ static __always_inline u32 on_received(struct connection *c, struct controlled *
 	return event;
 }
 
-/* Brings the packet's connection up to date; what it was is in the packet's `event`. Returns
- * whether there is such a connection. */
+/* Whether the packet is data of a guest beyond the window that it was told, and is policed. */
+static __always_inline bool is_policed(const struct connection *c, const struct controlled *more,
+				       const struct packet *p)
+{
+	return more && c->police && p->direction == FROM_GUEST && p->payload && !(p->flags & SYN) &&
+	       is_beyond(&more->enforcement, p->seq, p->payload);
+}
+
+static __always_inline u32 track_locked(struct connection *c, struct controlled *more, struct frame *f,
+					struct packet *p)
+{
+	if (p->flags & RST) {
+		if (!is_believed(c, p))
+			return RESET_OUT_OF_WINDOW;
+		c->bits |= IS_RESET;
+		c->seen_ns = p->now_ns;
+		return OTHER;
+	}
+	return p->direction == FROM_GUEST ? on_sent(c, more, p) : on_received(c, more, f, p);
+}
+
+/* A flow's program runs on one CPU at a time: whoever claims the flow runs it, others leave what they
+ * counted to the next. */
+static __always_inline bool claim(struct controlled *more)
+{
+	return __sync_val_compare_and_swap(&more->is_claimed, 0, 1) == 0;
+}
+
+static __always_inline void end_claim(struct controlled *more)
+{
+	__sync_val_compare_and_swap(&more->is_claimed, 1, 0);
+}
+
+/* Whether programs hear of that. */
+static __always_inline bool is_heard_of(u32 event)
+{
+	return event == ACKED_NEW || event == ACKED_DUPLICATE || event == SENT_AFTER_TIMEOUT;
+}
+
+/* Brings the packet's connection up to date; what it was is in the packet's `event`. If the flow's
+ * program is to hear of it, and no other CPU is at that, the frame has the signals then, and the flow
+ * is claimed. All in one function, as looking a connection up costs most. */
 __noinline int track(void)
 {
 	struct packet *p = packet_at_work();
 	struct connection *c;
 	struct controlled *more;
 	struct frame *f;
-	u32 event, slot;
+	u32 event, slot, may_open;
 
 	if (!p)
-		return false;
+		return NO_CONNECTION;
+	p->is_invoked = false;
+	may_open = p->may_open;
 	c = bpf_map_lookup_elem(&fw_connections, &p->key);
 	if (!c)
-		return false;
+		return NO_CONNECTION;
 	slot = c->slot;
 	more = bpf_map_lookup_elem(&fw_controlled, &slot);
 	f = bpf_map_lookup_elem(&fw_frames, &slot);
-	bpf_spin_lock(&c->lock);
-	if (p->flags & RST) {
-		event = RESET_OUT_OF_WINDOW;
-		if (is_believed(c, p)) {
-			c->bits |= IS_RESET;
-			c->seen_ns = p->now_ns;
-			event = OTHER;
-		}
-	} else if (p->direction == FROM_GUEST) {
-		event = on_sent(c, more, p);
-	} else {
-		event = on_received(c, more, f, p);
+	if (may_open) {
+		/* While another connection opens on its ports, the numbers may be that one's. */
+		if (c->bits & HAS_CANDIDATE)
+			return ANOTHER_OPENS;
+		if (is_policed(c, more, p))
+			return BEYOND_WINDOW;
 	}
+	p->slot = slot;
+	bpf_spin_lock(&c->lock);
+	event = track_locked(c, more, f, p);
+	p->event = event;
 	p->una = c->una;
 	p->nxt = c->nxt;
+	event = READ_ONCE(p->event);
+	if (more && f && !(p->flags & SYN) && is_heard_of(event) && claim(more)) {
+		p->is_invoked = true;
+		take_signals(c, &more->sender, f, p->now_ns, more->enforcement.told,
+			     event == SENT_AFTER_TIMEOUT);
+	}
 	bpf_spin_unlock(&c->lock);
-	p->slot = slot;
-	p->event = event;
-	return true;
+	return TRACKED;
 }
 
 static __always_inline bool is_ignored(u32 event)

@@ -22,7 +22,7 @@
 //!
 //! - Connections that are opening share one LRU map: a flood at one port may displace those of another.
 //! - Open connections have no share of the table per port.
-//! - A hop-by-hop header of IPv6 is searched for a jumbo option up to its sixteenth option.
+//! - A hop-by-hop header of IPv6 is searched for a jumbo option up to its 64th option.
 
 #![deny(unsafe_code)]
 
