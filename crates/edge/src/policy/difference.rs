@@ -39,6 +39,7 @@ impl EdgePolicy {
                 sentences.push(format!("rule {} added: {rule}: {acts}", index + 1));
             }
         }
+        sentences.extend(tenants(old, new));
         sentences.extend(selectors(old, new));
         sentences.extend(defaults(old, new));
         sentences
@@ -46,7 +47,8 @@ impl EdgePolicy {
 }
 
 fn matches_alike(a: &Rule, b: &Rule) -> bool {
-    (&a.tenant, &a.conditions) == (&b.tenant, &b.conditions)
+    let name = |rule: &Rule| rule.tenant.as_ref().map(|(name, _)| name.clone());
+    (name(a), &a.conditions) == (name(b), &b.conditions)
 }
 
 fn acts_alike(a: &Rule, b: &Rule) -> bool {
@@ -108,6 +110,23 @@ fn acts(rule: &Rule) -> String {
         super::WhenStarved::Control => "only when starved".to_owned(),
     }));
     words.join(", ")
+}
+
+/// Tenants of both that are others now.
+fn tenants(old: &EdgePolicy, new: &EdgePolicy) -> Vec<String> {
+    let mut sentences = Vec::new();
+    for (name, before) in old.rules.iter().filter_map(|rule| rule.tenant.as_ref()) {
+        let mut of_new = new.rules.iter().filter_map(|rule| rule.tenant.as_ref());
+        if let Some((_, after)) = of_new.find(|(other, _)| other == name)
+            && after != before
+        {
+            let sentence = format!("tenant `{name}`: from {before} to {after}");
+            if !sentences.contains(&sentence) {
+                sentences.push(sentence);
+            }
+        }
+    }
+    sentences
 }
 
 fn selectors(old: &EdgePolicy, new: &EdgePolicy) -> Vec<String> {

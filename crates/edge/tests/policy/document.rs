@@ -5,6 +5,8 @@ use std::time::Duration;
 use fairwater_edge::policy::{Action, EdgePolicy, MAX_MATCHES, OnPlaneLoss, Share};
 use fairwater_proto::Fallback;
 
+use proptest::prelude::*;
+
 use crate::policy;
 
 #[test]
@@ -122,4 +124,29 @@ fn what_the_page_shows_is_a_policy() {
         blocks += 1;
     }
     assert!(blocks >= 3, "{blocks}");
+}
+
+proptest! {
+    /// Policies with parts cut out, moved or replaced: every diagnostic can be shown.
+    #[test]
+    fn damaged_policies_never_panic(
+        which in 0_usize..4,
+        from in 0.0..1.0_f64,
+        length in 0_usize..40,
+        put in prop::sample::select(vec!["", "\"", "[", "]]", "=", "\n", "é", "0", "[[rule]]\n", "{}", "-1", "true"]),
+    ) {
+        let source = [
+            crate::EXAMPLE,
+            include_str!("wrong.toml"),
+            include_str!("hidden.toml"),
+            include_str!("../../../../examples/edge/mystique-steady.toml"),
+        ][which];
+        let start = source.floor_char_boundary((from * source.len() as f64) as usize);
+        let end = source.floor_char_boundary((start + length).min(source.len()));
+        let damaged = [&source[..start], put, &source[end..]].concat();
+        match EdgePolicy::parse("edge.toml", &damaged, None) {
+            Ok(parsed) => drop(parsed.warnings.render(false)),
+            Err(errors) => prop_assert!(!errors.render(false).is_empty()),
+        }
+    }
 }

@@ -13,6 +13,7 @@ fn a_reload_says_what_changes() {
     assert_eq!(EdgePolicy::difference(&old, &moved), Vec::<String>::new());
     let source = crate::EXAMPLE
         .replace("grace = \"100ms\"", "propose = true")
+        .replace("\"fd00:1::/32\"", "\"fd00:2::/32\"")
         .replace("weight = 3", "weight = 5\necn = true")
         .replace(
             "guest_port = 22\npass = true",
