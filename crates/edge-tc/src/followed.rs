@@ -173,11 +173,22 @@ impl FollowedFlow {
         }
         Some(Member {
             weight: share.weight,
-            window: frame.cwnd(),
+            window: own_window(frame, controlled),
             mss: frame.mss(),
             srtt: Duration::from_micros(controlled.srtt_us),
             sent_at: self.active,
             is_out: false,
         })
     }
+}
+
+/// The window that the flow's algorithm decided, bytes: at most rate × minimum RTT, but one segment.
+fn own_window(frame: Frame<'_>, controlled: &Controlled) -> u64 {
+    let (rate, min_rtt_us) = (frame.rate(), controlled.min_rtt_us);
+    if rate == 0 || min_rtt_us == 0 {
+        return frame.cwnd();
+    }
+    let bytes = u128::from(rate) * u128::from(min_rtt_us) / 1_000_000;
+    let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+    frame.cwnd().min(bytes.max(frame.mss().into()))
 }

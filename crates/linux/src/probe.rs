@@ -210,6 +210,14 @@ fn options(btf: &libbpf_rs::Result<Btf<'_>>) -> Vec<Feature> {
             ),
         ),
         optional("iperf3", "`try`: traffic", on_path("iperf3")),
+        optional(
+            "tcx",
+            "`edge`: programs at the ports of guests (Linux 6.6)",
+            match has_struct(btf, "tcx_link") {
+                true => Ok("tcx links".to_owned()),
+                false => Err("this kernel has no tcx: use Linux 6.6 or later".to_owned()),
+            },
+        ),
     ]
 }
 

@@ -24,6 +24,8 @@ pub(super) enum DatapathKind {
     LibraryUnpaced,
     /// A transport over the original libccp
     Libccp,
+    /// Guests behind an edge, by `fairwater edge`
+    Edge,
     /// Senders of the simulator
     Simulator,
 }
@@ -35,6 +37,7 @@ impl DatapathKind {
             Self::Library => "library",
             Self::LibraryUnpaced => "library-unpaced",
             Self::Libccp => "libccp",
+            Self::Edge => "edge",
             Self::Simulator => "simulator",
         }
     }
@@ -49,6 +52,7 @@ impl DatapathKind {
                 config.capabilities()
             }
             Self::Libccp => ccp::CAPABILITIES,
+            Self::Edge => fairwater_edge_tc::capabilities(),
             Self::Simulator => fairwater_sim::capabilities(),
         }
     }
@@ -56,7 +60,9 @@ impl DatapathKind {
     const fn dialect(self) -> Dialect {
         match self {
             Self::Libccp => Dialect::Ccp,
-            Self::Linux | Self::Library | Self::LibraryUnpaced | Self::Simulator => Dialect::Own,
+            Self::Linux | Self::Library | Self::LibraryUnpaced | Self::Edge | Self::Simulator => {
+                Dialect::Own
+            }
         }
     }
 }
