@@ -111,11 +111,6 @@ fn measure(flows: u32, is_controlled: bool) {
     } else {
         "measured"
     };
-    let what = if is_controlled {
-        "controlled"
-    } else {
-        "measured"
-    };
     let [floor, data, acks] = [floor, data, acks].map(quantiles);
     println!("{flows:>8} {what:>10} {floor:>16} {data:>16} {acks:>16}");
     let again = packet(0, true, sent[0], 1, TcpFlags::ACK, 1);
