@@ -36,6 +36,7 @@ static __always_inline int follow(struct __sk_buff *skb, struct packet *p)
 	int tracked, promotion;
 
 	if (p->flags & SYN) {
+		p->now_ns = clock_ns();
 		on_syn(skb);
 		return NO_CONNECTION;
 	}
@@ -47,6 +48,7 @@ static __always_inline int follow(struct __sk_buff *skb, struct packet *p)
 		return tracked;
 	if (tracked == ANOTHER_OPENS && is_policed_anyway(p))
 		return BEYOND_WINDOW;
+	p->now_ns = clock_ns();
 	promotion = promote();
 	if (promotion == NO_PLACE)
 		return NO_CONNECTION;
@@ -74,7 +76,6 @@ static __always_inline int handle(struct __sk_buff *skb, u32 direction)
 			count(found);
 		return GO_ON;
 	}
-	p->now_ns = clock_ns();
 	found = follow(skb, p);
 	if (found == BEYOND_WINDOW) {
 		count(POLICED);

@@ -25,6 +25,8 @@ __noinline int enforce(struct __sk_buff *skb)
 	if (!more)
 		return 0;
 	e = &more->enforcement;
+	if (p->direction == FROM_GUEST && !e->translates_ecn && !p->is_invoked)
+		return 0;
 	if (p->is_invoked) {
 		struct frame *f = bpf_map_lookup_elem(&fw_frames, &slot);
 

@@ -66,6 +66,11 @@ struct settings settings SEC(".data.settings");
 /* Set before load: the time is `settings.clock_ns`. */
 const volatile bool test_clock = false;
 
+static __always_inline u64 coarse_clock_ns(void)
+{
+	return test_clock ? READ_ONCE(settings.clock_ns) : bpf_ktime_get_coarse_ns();
+}
+
 static __always_inline u64 clock_ns(void)
 {
 	return test_clock ? READ_ONCE(settings.clock_ns) : bpf_ktime_get_ns();

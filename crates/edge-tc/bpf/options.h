@@ -3,6 +3,7 @@
  * last counts; one that lies about its length makes the packet unreadable. */
 #pragma once
 
+#include "load.h"
 #include "packet.h"
 #include "seq.h"
 
@@ -101,6 +102,21 @@ static __always_inline bool read_option(struct packet *p, u32 kind, u32 at, u32 
 	}
 }
 
+/* The options of nearly every segment: timestamps alone, as hosts align them (RFC 7323 appendix A). */
+static __always_inline bool are_timestamps(struct __sk_buff *skb, struct packet *p)
+{
+	u16 words[6];
+
+	if (p->options_size != 12 || load16(skb, p->transport_at + TCP_HEADER, words, 6))
+		return false;
+	if (word(words, 0) != (OPTION_NOP << 24 | OPTION_NOP << 16 | KIND_TIMESTAMPS << 8 | 10))
+		return false;
+	p->options = OPTION_TIMESTAMPS;
+	p->tsval = word(words, 4);
+	p->tsecr = word(words, 8);
+	return true;
+}
+
 /* Reads the options of the packet at work. The reason, or READABLE. The place is kept in memory: the
  * verifier then sees the same state at each turn of the loop. */
 __noinline int parse_options(struct __sk_buff *skb)
@@ -113,7 +129,7 @@ __noinline int parse_options(struct __sk_buff *skb)
 	p->options = 0;
 	p->sack_count = 0;
 	size = p->options_size;
-	if (size == 0)
+	if (size == 0 || are_timestamps(skb, p))
 		return READABLE;
 	if (size > MAX_OPTION_BYTES || bpf_skb_load_bytes(skb, p->transport_at + TCP_HEADER, p->raw, size))
 		return TCP_TRUNCATED;

@@ -70,7 +70,9 @@ struct packet {
 	u8 scale;
 	u8 scale_at; /* offset of the first window-scale option's value in the TCP header */
 	u16 mss;
-	u16 word; /* the header's 16 bits with data offset and flags */
+	u16 ip_word; /* the first 16 bits of the IP header */
+	u16 spare;
+	u16 word; /* the TCP header's 16 bits with data offset and flags */
 	u32 tsval;
 	u32 tsecr;
 	u32 sack_count;

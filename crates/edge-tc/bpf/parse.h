@@ -97,6 +97,7 @@ static __always_inline int parse_ipv4(struct __sk_buff *skb, struct packet *p, u
 	for (int i = 1; i < 4; i++)
 		p->key.guest[i] = p->key.peer[i] = 0;
 	p->ecn = byte_of(header, 1) & 3;
+	p->ip_word = half(header, 0);
 	out->start = at + length;
 	out->end = at + total;
 	out->protocol = byte_of(header, 9);
@@ -162,6 +163,7 @@ static __always_inline int parse_ipv6(struct __sk_buff *skb, struct packet *p, u
 		return IPV6_PAYLOAD_LENGTH;
 	p->key.is_v6 = 1;
 	p->ecn = (half(header, 0) >> 4) & 3;
+	p->ip_word = half(header, 0);
 	out->start = at + 40;
 	out->end = out->start + length;
 	out->is_fragment = false;

@@ -49,11 +49,7 @@ static __always_inline void set_window_scale(struct __sk_buff *skb, const struct
 static __always_inline void set_ecn(struct __sk_buff *skb, const struct packet *p, u8 ecn)
 {
 	u32 at = p->network_at;
-	u8 head[2];
-
-	if (bpf_skb_load_bytes(skb, at, head, sizeof(head)))
-		return;
-	u16 before = (u16)head[0] << 8 | head[1];
+	u16 before = p->ip_word;
 
 	if (p->key.is_v6) {
 		u16 to = __builtin_bswap16((before & ~(3 << 4)) | ecn << 4);

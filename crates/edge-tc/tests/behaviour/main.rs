@@ -7,6 +7,7 @@ mod kernel;
 mod lockstep;
 mod malformed;
 mod pair;
+mod races;
 mod steps;
 
 #[expect(dead_code, reason = "the edge's own tests use more of it")]

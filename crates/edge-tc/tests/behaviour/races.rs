@@ -1,0 +1,129 @@
+//! Packets of one flow on several CPUs at a time.
+
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+
+use fairwater_edge::Direction;
+use fairwater_edge_tc::{Control, Fate, Rule, run};
+use fairwater_lang::compile;
+use fairwater_wire::{EcnCodepoint, Seq, TcpFlags};
+
+use crate::frames::{Packet, Path};
+use crate::kernel::{Kernel, is_privileged};
+use crate::steps::Syn;
+
+const PATH: Path = Path {
+    is_v6: false,
+    tags: &[],
+    guest_port: 40_000,
+};
+const MSS: u32 = 1_000;
+const SEGMENTS: u32 = 20_000;
+
+/// Sums up what it is told.
+const SUM: &str = "(def (Report (volatile acked 0)) (bytes 0) (calls 0))
+    (when true
+        (:= bytes (+ bytes Ack.bytes_acked))
+        (:= calls (+ calls 1))
+        (:= Cwnd 30000)
+        (fallthrough))
+    (when false (report))";
+
+fn packet(direction: Direction, seq: u32, ack: u32, payload: u32) -> Packet {
+    Packet {
+        direction,
+        seq,
+        ack,
+        flags: TcpFlags::ACK,
+        window: 60_000,
+        payload: payload as usize,
+        ecn: EcnCodepoint::NotEct,
+        options: Vec::new(),
+        sack: Vec::new(),
+    }
+}
+
+fn open(kernel: &mut Kernel) {
+    let syn = Syn {
+        mss: Some(MSS as u16),
+        scale: Some(7),
+        sack: true,
+        timestamps: false,
+        window: 64_000,
+        ace: 0,
+        exempting: None,
+        payload: 0,
+    };
+    let mut first = packet(Direction::FromGuest, 0, 0, 0);
+    (first.flags, first.options) = (TcpFlags::SYN, syn.options(false));
+    let mut answer = packet(Direction::ToGuest, 0, 1, 0);
+    (answer.flags, answer.options) = (TcpFlags::SYN | TcpFlags::ACK, syn.options(true));
+    let third = packet(Direction::FromGuest, 1, 1, 0);
+    for packet in [first, answer, third] {
+        kernel.pass(1_000_000_000, packet.direction, &PATH.frame(&packet));
+    }
+}
+
+/// What a CPU counts while another runs the program is not lost, and the flow is not left claimed.
+#[test]
+fn every_byte_is_told_once() {
+    if !is_privileged() {
+        return;
+    }
+    let program = compile("test", SUM).unwrap().program;
+    let mut kernel = Kernel::new(&program);
+    let control = Control {
+        algorithm: 0,
+        ecn: false,
+        police: false,
+        max_scale: None,
+    };
+    kernel.begin(&[Rule {
+        action: Some(control),
+        ..Rule::default()
+    }]);
+    open(&mut kernel);
+    let programs = &kernel.programs;
+    let (from, to) = (programs.from_guest.as_fd(), programs.to_guest.as_fd());
+    let sent = AtomicU32::new(1);
+    let end = 1 + SEGMENTS * MSS;
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for n in 0..SEGMENTS {
+                let seq = 1 + n * MSS;
+                let frame = PATH.frame(&packet(Direction::FromGuest, seq, 1, MSS));
+                run(from, &frame, &mut [0; 2_048], 1).unwrap();
+                sent.store(seq + MSS, Ordering::Release);
+            }
+        });
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let mut ack = 1;
+                while ack < end {
+                    ack = sent.load(Ordering::Acquire);
+                    let frame = PATH.frame(&packet(Direction::ToGuest, 1, ack, 0));
+                    run(to, &frame, &mut [0; 2_048], 1).unwrap();
+                }
+            });
+        }
+    });
+    // What nobody was told of yet comes with the next ACK that is heard of.
+    let more = packet(Direction::FromGuest, end, 1, MSS);
+    kernel.pass(1_000_000_000, Direction::FromGuest, &PATH.frame(&more));
+    let last = packet(Direction::ToGuest, 1, end + MSS, 0);
+    kernel.pass(1_000_000_000, Direction::ToGuest, &PATH.frame(&last));
+    let connection = kernel.programs.connection(&PATH.key()).unwrap().unwrap();
+    assert_eq!(
+        (connection.una, connection.nxt),
+        (Seq(end + MSS), Seq(end + MSS))
+    );
+    let Fate::Controlled(slot) = connection.fate else {
+        panic!("{connection:?}");
+    };
+    let [_, bytes, calls] = kernel.variables(slot, 3)[..] else {
+        panic!("three variables");
+    };
+    assert_eq!(bytes, u64::from(SEGMENTS + 1) * u64::from(MSS));
+    assert!(calls > 10, "{calls} invocations");
+}
