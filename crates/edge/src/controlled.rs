@@ -7,6 +7,7 @@ use fairwater_net::Time;
 use fairwater_proto::{FlowId, FlowInfo};
 use fairwater_wire::Seq;
 
+use crate::buffer::{Buffering, Buffers};
 use crate::enforce::{EcnTranslation, Limit, Window};
 use crate::policy::{Exemption, Policy, Treatment};
 use crate::track::{EcnMode, Flow, HalfOpen, Owner};
@@ -20,6 +21,7 @@ pub struct ControlledFlow {
     pub(crate) window: Window,
     /// `None` if ECN is not translated.
     pub(crate) ecn: Option<EcnTranslation>,
+    pub(crate) buffering: Buffering,
     scale: Option<u8>,
     /// When the connection was open.
     opened: Time,
@@ -27,7 +29,7 @@ pub struct ControlledFlow {
     initial: u64,
     first: Seq,
     /// What the datapath said last.
-    controls: Controls,
+    pub(crate) controls: Controls,
 }
 
 impl ControlledFlow {
@@ -46,6 +48,17 @@ impl ControlledFlow {
     #[must_use]
     pub const fn flow(&self) -> FlowId {
         self.flow
+    }
+
+    /// Whether the box holds the guest's data now.
+    #[must_use]
+    pub const fn is_held(&self) -> bool {
+        matches!(self.buffering, Buffering::Held(_))
+    }
+
+    /// Whether marks of the peer's data are to be echoed now.
+    pub(crate) fn echoes_marks(&self) -> bool {
+        self.ecn.is_some_and(|ecn| ecn.is_echoing())
     }
 
     /// Whether ECN is spoken for the guest.
@@ -74,6 +87,7 @@ pub(crate) struct ControlledFlows {
     pub(crate) policy: Policy,
     /// How long a flow waits for its program before it is released.
     pub(crate) grace: Duration,
+    pub(crate) buffers: Buffers,
     pub(crate) statistics: EdgeStatistics,
 }
 
@@ -96,7 +110,7 @@ impl ControlledFlows {
             .set_limit(self.limit(now, controlled, una));
     }
 
-    fn limit(&self, now: Time, controlled: &ControlledFlow, una: Seq) -> Limit {
+    pub(crate) fn limit(&self, now: Time, controlled: &ControlledFlow, una: Seq) -> Limit {
         if controlled.controls != Controls::RELEASED {
             return Limit::Target(controlled.controls.cwnd);
         }
@@ -146,6 +160,7 @@ impl ControlledFlows {
             treatment,
             window,
             ecn: ecn.then(EcnTranslation::default),
+            buffering: Buffering::default(),
             scale: half_open.translated.scale,
             opened: now,
             initial: info.cwnd,
@@ -197,7 +212,10 @@ impl Owner<Fate> for ControlledFlows {
     }
 
     fn ended(&mut self, _: &FlowKey, fate: Fate) {
-        if let Fate::Controlled(controlled) = fate {
+        if let Fate::Controlled(mut controlled) = fate {
+            if let Buffering::Held(buffered) = &mut controlled.buffering {
+                self.buffers.forget(buffered);
+            }
             let closed = self.datapath.close(controlled.flow);
             debug_assert!(closed.is_ok(), "{closed:?}");
         }

@@ -6,6 +6,7 @@
 //!   which no box can know.
 //! - [`enforce`] holds what keeps a guest to its algorithm: the receive window that the guest is told, and ECN
 //!   that the box speaks for the guest.
+//! - [`buffer`] holds the data of guests whose policy asks for it, and carries and repairs it in their place.
 //! - [`Edge`] is the box. Each controlled connection is a flow of its [`Datapath`](fairwater_datapath::Datapath), so
 //!   that programs and algorithms control guests as they control any sender. Without a plane the box steps aside.
 //!
@@ -13,7 +14,7 @@
 //!
 //! # Not here yet
 //!
-//! - Buffering: holding, retransmitting and pacing for the guest; ACKs that the box makes (vCC §2).
+//! - Pacing of ACKs to the guest (vCC §2, "Buffer ACKs"): the buffer paces the data instead.
 //! - DCTCP between two edges (vCC A.7). The receiver's side of RFC 3168 is here; what echoes packet by packet is
 //!   not, so planes are told that the box negotiates no ECN for algorithms that require that.
 //! - A window scale unit above one segment is rounded up without dithering: [`Treatment::max_scale`] avoids it.
@@ -23,6 +24,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod buffer;
 mod controlled;
 mod edge;
 pub mod enforce;
@@ -34,5 +36,5 @@ pub mod track;
 pub use controlled::{ControlledFlow, Fate};
 pub use edge::{DEFAULT_GRACE, Edge, EdgeStatistics, PortPacket, Verdict};
 pub use key::{Direction, FlowKey};
-pub use policy::{Exemption, Policy, Treatment};
+pub use policy::{Exemption, Mode, Policy, Treatment};
 pub use segment::Segment;

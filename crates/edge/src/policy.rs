@@ -18,6 +18,19 @@ pub struct Treatment {
     /// that whole segments fit and nothing is left for a small one; it reaches 512 KiB then. `None` leaves the
     /// peer's.
     pub max_scale: Option<u8>,
+    /// How the guest is held to the algorithm.
+    pub mode: Mode,
+}
+
+/// How a guest is held to its algorithm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Mode {
+    /// By the receive window alone: the box holds no packet (vCC §2, "Throttle the receive window").
+    #[default]
+    Window,
+    /// The box holds the guest's data, paces and repairs it (vCC §2, "Buffer packets"; Mystique §3.3): see
+    /// [`buffer`](crate::buffer).
+    Buffer,
 }
 
 /// Chooses what is done with a connection; `None` leaves it alone. It is asked when a connection opens, and

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fairwater_datapath::{Backend, Config, Datapath, PeerId};
 use fairwater_edge::track::TableConfig;
-use fairwater_edge::{ControlledFlow, Direction, Edge, Fate, PortPacket, Treatment, Verdict};
+use fairwater_edge::{ControlledFlow, Direction, Edge, Fate, Mode, PortPacket, Treatment, Verdict};
 use fairwater_lang::{binary, compile};
 use fairwater_net::Time;
 use fairwater_proto::{Dialect, ToDatapath, ToPlane, Welcome};
@@ -40,6 +40,7 @@ pub(crate) fn treatment() -> Treatment {
         ecn: true,
         police: true,
         max_scale: None,
+        mode: Mode::Window,
     }
 }
 
