@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use fairwater_datapath::{Backend, Config, Datapath, PeerId};
+use fairwater_edge::buffer::BufferConfig;
 use fairwater_edge::track::TableConfig;
 use fairwater_edge::{ControlledFlow, Direction, Edge, Fate, Mode, PortPacket, Treatment, Verdict};
 use fairwater_lang::{binary, compile};
@@ -46,14 +47,36 @@ pub(crate) fn treatment() -> Treatment {
 
 impl Box {
     pub(crate) fn new(program: &str, treatment: Treatment) -> Self {
+        Self::with(program, treatment, Edge::datapath_config(), None)
+    }
+
+    /// A box that holds the data of all connections.
+    pub(crate) fn buffering(program: &str, config: BufferConfig) -> Self {
+        let treatment = Treatment {
+            mode: Mode::Buffer,
+            ..treatment()
+        };
+        let datapath = Edge::buffering_datapath_config();
+        Self::with(program, treatment, datapath, Some(config))
+    }
+
+    fn with(
+        program: &str,
+        treatment: Treatment,
+        config: Config,
+        buffers: Option<BufferConfig>,
+    ) -> Self {
         let mut datapath = Datapath::new(Config {
             backend: Backend::Interpreter,
             silence_us: 10 * u64::from(ALIVE_US),
-            ..Edge::datapath_config()
+            ..config
         });
         let peer = datapath.add_peer(Dialect::Own, 0);
         let policy = std::boxed::Box::new(move |_: &_| Some(treatment.clone()));
-        let edge = Edge::new(TableConfig::default(), datapath, peer, policy);
+        let mut edge = Edge::new(TableConfig::default(), datapath, peer, policy);
+        if let Some(config) = buffers {
+            edge = edge.with_buffers(config);
+        }
         let mut this = Self {
             edge,
             peer,
@@ -136,6 +159,19 @@ impl Box {
         let passed = (verdict == Verdict::Pass).then_some(bytes)?;
         assert!(Packet::parse_ip(&passed).is_ok_and(|packet| packet.has_valid_checksums()));
         Some(passed)
+    }
+
+    /// What the box has to send now.
+    pub(crate) fn poll(&mut self) -> Vec<(Direction, Vec<u8>)> {
+        let mut packets = Vec::new();
+        while let Some(outgoing) = self.edge.poll_transmit(self.now) {
+            let packet = Packet::parse_ip(&outgoing.bytes);
+            assert!(packet.is_ok_and(|packet| packet.has_valid_checksums()));
+            assert_eq!(outgoing.interface, key().interface);
+            packets.push((outgoing.direction, outgoing.bytes));
+            assert!(packets.len() < 100_000, "no end");
+        }
+        packets
     }
 
     pub(crate) fn sent(&mut self, fields: &Fields) -> Option<Vec<u8>> {

@@ -1,0 +1,4 @@
+//! Connections whose data a box holds.
+
+mod model;
+mod properties;
