@@ -144,7 +144,19 @@ impl Box {
     }
 
     /// A packet passes; as it leaves the box, or `None` if it was dropped.
-    pub(crate) fn pass(&mut self, direction: Direction, mut bytes: Vec<u8>) -> Option<Vec<u8>> {
+    pub(crate) fn pass(&mut self, direction: Direction, bytes: Vec<u8>) -> Option<Vec<u8>> {
+        let (verdict, passed) = self.pass_any(direction, bytes);
+        let passed = (verdict == Verdict::Pass).then_some(passed)?;
+        assert!(Packet::parse_ip(&passed).is_ok_and(|packet| packet.has_valid_checksums()));
+        Some(passed)
+    }
+
+    /// A packet passes, whatever it is.
+    pub(crate) fn pass_any(
+        &mut self,
+        direction: Direction,
+        mut bytes: Vec<u8>,
+    ) -> (Verdict, Vec<u8>) {
         let verdict = self.edge.on_packet(
             self.now,
             PortPacket {
@@ -156,9 +168,7 @@ impl Box {
             },
         );
         self.serve();
-        let passed = (verdict == Verdict::Pass).then_some(bytes)?;
-        assert!(Packet::parse_ip(&passed).is_ok_and(|packet| packet.has_valid_checksums()));
-        Some(passed)
+        (verdict, bytes)
     }
 
     /// What the box has to send now.

@@ -33,6 +33,7 @@ pub(crate) struct Fields {
     /// The payload, where it is not zeros.
     pub(crate) data: Vec<u8>,
     pub(crate) urgent: u16,
+    pub(crate) guest_port: u16,
     pub(crate) options: Vec<TcpOption<'static>>,
     pub(crate) sack: Vec<(u32, u32)>,
 }
@@ -47,6 +48,7 @@ impl Default for Fields {
             payload: 0,
             data: Vec::new(),
             urgent: 0,
+            guest_port: GUEST.1,
             options: Vec::new(),
             sack: Vec::new(),
         }
@@ -56,9 +58,10 @@ impl Default for Fields {
 impl Fields {
     /// The IP packet.
     pub(crate) fn packet(&self, direction: Direction) -> Vec<u8> {
+        let guest = (GUEST.0, self.guest_port);
         let (from, to) = match direction {
-            Direction::FromGuest => (GUEST, PEER),
-            Direction::ToGuest => (PEER, GUEST),
+            Direction::FromGuest => (guest, PEER),
+            Direction::ToGuest => (PEER, guest),
         };
         let ip = compose::Ip::new(from.0.into(), to.0.into());
         let tcp = compose::Tcp {
