@@ -2,11 +2,14 @@
 
 use fairwater_edge::Direction::{FromGuest, ToGuest};
 use fairwater_edge::buffer::{BufferConfig, ReturnReason};
-use fairwater_edge::{Direction, Verdict};
-use fairwater_wire::{Packet, TcpFlags, TcpOption};
+use fairwater_edge::{Direction, PortPacket, Verdict};
+use fairwater_net::Time;
+use fairwater_wire::{
+    Checksum, EcnCodepoint, Layout, Packet, Rewriter, TcpFlags, TcpOption, checksum,
+};
 
-use crate::plane::{Box, constant, flags, window};
-use crate::support::{Fields, MSS, ms, syn};
+use crate::plane::{Box, constant, ecn, flags, window};
+use crate::support::{Fields, MSS, key, ms, syn};
 
 /// What tests compare of a packet.
 #[derive(Debug, PartialEq, Eq)]
@@ -536,4 +539,90 @@ fn clocks_never_go_back() {
         }
     }
     assert!(flags(&it.received(&with(ack(1 + 5 * mss), 4))).contains(TcpFlags::ACK));
+}
+
+/// RFC 3168 §6.1.3, for the peer's data.
+#[test]
+fn marks_of_the_peers_data_are_echoed_in_what_the_box_writes() {
+    let mut it = held(10);
+    let from_peer = |n: u32, flags: TcpFlags, field: EcnCodepoint| {
+        let fields = Fields {
+            seq: 1 + n * MSS,
+            payload: MSS as usize,
+            flags: TcpFlags::ACK | flags,
+            ..ack(NEXT)
+        };
+        let mut bytes = fields.packet(ToGuest);
+        let layout = Layout::of_ip(&bytes).unwrap();
+        Rewriter::new(&mut bytes, layout, Checksum::Complete).set_ecn(field);
+        bytes
+    };
+    let echoes = |it: &mut Box, seq: u32| {
+        it.sent(&data(seq, 1));
+        let left = it.poll();
+        assert_eq!(left.len(), 1);
+        flags(&left[0].1).contains(TcpFlags::ECE)
+    };
+    assert!(!echoes(&mut it, NEXT));
+    let marked = from_peer(0, TcpFlags::NONE, EcnCodepoint::Ce);
+    let seen = it.pass(ToGuest, marked).unwrap();
+    assert_eq!(ecn(&seen), EcnCodepoint::NotEct);
+    assert!(echoes(&mut it, NEXT + MSS));
+    assert!(echoes(&mut it, NEXT + 2 * MSS));
+    it.pass(ToGuest, from_peer(1, TcpFlags::CWR, EcnCodepoint::Ect0));
+    assert!(!echoes(&mut it, NEXT + 3 * MSS));
+}
+
+#[test]
+fn a_connection_that_is_forgotten_is_not_held() {
+    let mut it = held(2);
+    it.sent(&data(NEXT, 5));
+    it.poll();
+    // Another connection on the same ports, and a long silence.
+    it.open_with(&syn(500_000, None, true), &syn(0, Some(500_001), true));
+    it.sent(&data(1, 1));
+    it.edge.expire(Time::from_millis(100_000_000));
+    assert_eq!(it.edge.held(), (0, 0));
+    assert_eq!(it.edge.next_timer(), None);
+    assert_eq!(it.poll(), []);
+}
+
+/// What the box writes has the guest's Ethernet header, hop limit and DSCP.
+#[test]
+fn frames_keep_their_headers() {
+    let mut it = Box::buffering(&constant(2_000), BufferConfig::default());
+    let mut pass = |direction, fields: Fields| {
+        let mut frame: Vec<u8> = (0..12).collect();
+        frame.extend([0x08, 0x00]);
+        let mut ip = fields.packet(direction);
+        // A hop less, and a class of service: the checksum of IP's header follows.
+        ip[8] -= 1;
+        ip[1] = 0xb8;
+        ip[10..12].fill(0);
+        let sum = checksum::Sum::ZERO.bytes(&ip[..20]).checksum();
+        ip[10..12].copy_from_slice(&sum.to_be_bytes());
+        frame.extend(ip);
+        let packet = PortPacket {
+            interface: key().interface,
+            direction,
+            bytes: &mut frame,
+            is_ethernet: true,
+            checksum: Checksum::Complete,
+        };
+        let verdict = it.edge.on_packet(ms(0), packet);
+        (verdict, it.edge.poll_transmit(ms(0)))
+    };
+    pass(FromGuest, syn(0, None, true));
+    pass(ToGuest, syn(0, Some(1), true));
+    let (verdict, outgoing) = pass(FromGuest, data(1, 1));
+    assert_eq!(verdict, Verdict::Taken);
+    let outgoing = outgoing.unwrap();
+    assert!(outgoing.is_ethernet);
+    assert_eq!(outgoing.bytes[..12], (0..12).collect::<Vec<u8>>());
+    let packet = Packet::parse_ethernet(&outgoing.bytes).unwrap();
+    assert!(packet.has_valid_checksums());
+    assert_eq!(
+        (packet.ip_bytes()[8], packet.traffic_class() >> 2),
+        (63, 0xb8 >> 2)
+    );
 }
