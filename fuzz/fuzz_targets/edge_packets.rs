@@ -6,7 +6,7 @@
 use fairwater_datapath::{Config, Datapath, PeerId};
 use fairwater_edge::buffer::BufferConfig;
 use fairwater_edge::track::TableConfig;
-use fairwater_edge::{Direction, Edge, Mode, PortPacket, Treatment};
+use fairwater_edge::{Direction, Echo, Edge, Mode, PortPacket, Treatment};
 use fairwater_fuzz::Input;
 use fairwater_lang::{binary, compile};
 use fairwater_net::Time;
@@ -49,6 +49,7 @@ impl Plane {
                 police: true,
                 max_scale: Some(3),
                 mode,
+                echo: Echo::EachMark,
             })
         });
         let table = TableConfig {

@@ -8,8 +8,8 @@ use fairwater_proto::{FlowId, FlowInfo};
 use fairwater_wire::Seq;
 
 use crate::buffer::{Buffering, Buffers};
-use crate::enforce::{EcnTranslation, Limit, Window};
-use crate::policy::{Exemption, Policy, Treatment};
+use crate::enforce::{EcnTranslation, Limit, MarkEcho, Window};
+use crate::policy::{Echo, Exemption, Mode, Policy, Treatment};
 use crate::track::{EcnMode, Flow, HalfOpen, Owner};
 use crate::{EdgeStatistics, FlowKey};
 
@@ -22,6 +22,8 @@ pub struct ControlledFlow {
     /// `None` if ECN is not translated.
     pub(crate) ecn: Option<EcnTranslation>,
     pub(crate) buffering: Buffering,
+    /// `None` if marks are latched.
+    pub(crate) echo: Option<MarkEcho>,
     scale: Option<u8>,
     /// When the connection was open.
     opened: Time,
@@ -155,12 +157,14 @@ impl ControlledFlows {
         let mut window = Window::new(flow.sender().mss(), scales, told, una);
         window.set_limit(Limit::Target(info.cwnd));
         let ecn = half_open.has_agreed_to_translation();
+        let echoes = ecn && (treatment.mode, treatment.echo) == (Mode::Window, Echo::EachMark);
         Fate::Controlled(Box::new(ControlledFlow {
             flow: id,
             treatment,
             window,
             ecn: ecn.then(EcnTranslation::default),
             buffering: Buffering::default(),
+            echo: echoes.then(|| MarkEcho::new(flow.guest_ack())),
             scale: half_open.translated.scale,
             opened: now,
             initial: info.cwnd,

@@ -10,7 +10,7 @@ use fairwater_wire::{Checksum, EcnCodepoint, Layout, ParseError, Rewriter, Seq, 
 use crate::buffer::{BufferConfig, BufferStatistics, Buffers, Passing};
 use crate::controlled::{ControlledFlow, ControlledFlows, Fate, initial_window};
 use crate::enforce::{EcnChanges, WindowUpdate};
-use crate::policy::{Exemption, Policy, Treatment};
+use crate::policy::{Echo, Exemption, Policy, Treatment};
 use crate::track::{self, Acked, Event, Flow, Ignored, Seen, Sent, Table, TableConfig};
 use crate::{Direction, FlowKey, Segment, buffer};
 
@@ -195,6 +195,7 @@ impl Edge {
         let (Some(tcp), field) = (read.tcp(), read.ecn()) else {
             return Verdict::Pass;
         };
+        let interface = packet.interface;
         let segment = match Segment::read(&tcp) {
             Ok(segment) => segment,
             Err(error) => return self.unreadable(error),
@@ -238,6 +239,8 @@ impl Edge {
                     let mut rewriter = passing.rewriter();
                     let context = (&mut self.flows, &mut rewriter);
                     on_controlled(now, (&segment, field, event), flow, controlled, context);
+                    let buffers = &mut self.flows.buffers;
+                    buffer::echo_marks(buffers, controlled, (interface, flow), &mut passing);
                 }
             }
         }
@@ -317,6 +320,9 @@ impl Edge {
         match direction {
             Direction::FromGuest => {
                 let is_first = half_open.from_guest().is_some_and(|syn| syn.repeats == 0);
+                if segment.has(TcpFlags::ACK) && half_open.translated.answers {
+                    rewriter.set_flags(TcpFlags::ECE, TcpFlags::NONE);
+                }
                 // RFC 3168 §6.1.1.1: a SYN that was lost may have been lost for its flags.
                 if treatment.ecn && is_first && !segment.has(TcpFlags::ACK) {
                     half_open.translated.ecn = true;
@@ -324,6 +330,16 @@ impl Edge {
                 }
             }
             Direction::ToGuest => {
+                let offer = half_open.from_peer().filter(|_| !half_open.is_from_guest());
+                if let Some(offer) = offer
+                    && treatment.ecn
+                    && treatment.echo == Echo::EachMark
+                {
+                    // A SYN that comes again goes bare, and so does its answer.
+                    half_open.translated.answers = offer.repeats == 0 && offer.offers_ecn();
+                    let offered = TcpFlags::ECE | TcpFlags::CWR | TcpFlags::AE;
+                    rewriter.set_flags(TcpFlags::NONE, offered);
+                }
                 half_open.translated.scale = shown_scale(&treatment, segment);
                 let translated = half_open.translated;
                 hide(translated.ecn, translated.scale, segment, rewriter);

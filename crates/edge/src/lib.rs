@@ -15,8 +15,10 @@
 //! # Not here yet
 //!
 //! - Pacing of ACKs to the guest (vCC §2, "Buffer ACKs"): the buffer paces the data instead.
-//! - DCTCP between two edges (vCC A.7). The receiver's side of RFC 3168 is here; what echoes packet by packet is
-//!   not, so planes are told that the box negotiates no ECN for algorithms that require that.
+//! - Packet-by-packet echoes (vCC A.7, [`Echo::EachMark`]) in the mode of buffers. Planes are told that the box
+//!   negotiates no ECN for algorithms that require them: what the peer does, the SYNs do not tell.
+//! - Guests that speak ECN themselves, normalised: they are exempt, unless their peer offers ECN under
+//!   [`Echo::EachMark`].
 //! - A window scale unit above one segment is rounded up without dithering: [`Treatment::max_scale`] avoids it.
 //! - The policy's file, and hysteresis between algorithms: [`Policy`] is a function, and the datapath's
 //!   hand-over changes an algorithm.
@@ -36,5 +38,5 @@ pub mod track;
 pub use controlled::{ControlledFlow, Fate};
 pub use edge::{DEFAULT_GRACE, Edge, EdgeStatistics, PortPacket, Verdict};
 pub use key::{Direction, FlowKey};
-pub use policy::{Exemption, Mode, Policy, Treatment};
+pub use policy::{Echo, Exemption, Mode, Policy, Treatment};
 pub use segment::Segment;

@@ -20,6 +20,20 @@ pub struct Treatment {
     pub max_scale: Option<u8>,
     /// How the guest is held to the algorithm.
     pub mode: Mode,
+    /// How the peer's marks are echoed, where ECN is spoken for the guest.
+    pub echo: Echo,
+}
+
+/// How a box echoes marks of the peer's data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Echo {
+    /// Until the peer says that it has reduced its window (RFC 3168 §6.1.3), on connections that the guest opens.
+    #[default]
+    Latched,
+    /// Packet by packet (RFC 8257 §3.2), for a peer with DCTCP, its own or that of another edge (vCC appendix A.7): the
+    /// SYNs do not tell the two apart. The box also agrees for the guest to ECN that the peer offers; if the box is
+    /// gone, marks on such a connection are not echoed any more. In [`Mode::Buffer`] marks are latched.
+    EachMark,
 }
 
 /// How a guest is held to its algorithm.

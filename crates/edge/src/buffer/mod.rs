@@ -27,6 +27,7 @@
 
 mod buffers;
 mod clock;
+mod echo;
 mod flow;
 mod packets;
 mod stream;
@@ -36,6 +37,7 @@ use std::time::Duration;
 
 pub(crate) use buffers::Buffers;
 pub use buffers::{BufferStatistics, Outgoing};
+pub(crate) use echo::echo_marks;
 pub(crate) use flow::BufferedFlow;
 pub(crate) use packets::Passing;
 

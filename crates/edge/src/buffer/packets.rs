@@ -33,12 +33,12 @@ pub(crate) struct Passing<'a> {
 }
 
 impl Passing<'_> {
-    fn packet(&self) -> Packet<'_> {
+    pub(super) fn packet(&self) -> Packet<'_> {
         self.layout.packet(self.bytes)
     }
 
     /// The bytes before IP's header.
-    fn link(&self) -> &[u8] {
+    pub(super) fn link(&self) -> &[u8] {
         let end = self.layout.network_offset();
         self.bytes.get(..end).unwrap_or(&[])
     }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod buffer;
+mod echo;
 mod edge;
 mod model;
 mod plane;

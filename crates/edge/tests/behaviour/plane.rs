@@ -5,7 +5,9 @@ use std::sync::Arc;
 use fairwater_datapath::{Backend, Config, Datapath, PeerId};
 use fairwater_edge::buffer::BufferConfig;
 use fairwater_edge::track::TableConfig;
-use fairwater_edge::{ControlledFlow, Direction, Edge, Fate, Mode, PortPacket, Treatment, Verdict};
+use fairwater_edge::{
+    ControlledFlow, Direction, Echo, Edge, Fate, Mode, PortPacket, Treatment, Verdict,
+};
 use fairwater_lang::{binary, compile};
 use fairwater_net::Time;
 use fairwater_proto::{Dialect, ToDatapath, ToPlane, Welcome};
@@ -42,6 +44,7 @@ pub(crate) fn treatment() -> Treatment {
         police: true,
         max_scale: None,
         mode: Mode::Window,
+        echo: Echo::Latched,
     }
 }
 
