@@ -61,7 +61,7 @@ pub(crate) struct BufferedFlow {
     peer_edge: Seq,
     /// The field of the ACK that the guest got last.
     pub(super) shown_window: u16,
-    /// The sender's timeouts when una moved last.
+    /// The sender's timeouts when something arrived last.
     timeouts: u64,
     /// For the box: the timer that is set, whether it is asked for packets, and the memory that is counted.
     pub(super) timer: Option<Time>,
@@ -262,6 +262,10 @@ impl BufferedFlow {
             self.clock.trim(ack);
             self.hidden = None;
             self.is_ack_missed = false;
+        }
+        let blocks = segment.options.sack();
+        let is_news = !blocks.is_empty() && self.hidden.as_deref() != Some(blocks);
+        if advanced || is_news {
             self.timeouts = self.sender.counters().timeouts;
         }
         advanced

@@ -67,7 +67,7 @@ pub(crate) struct Setup {
     pub(crate) timestamps: bool,
     /// The guest's segments leave it together.
     pub(crate) gso: bool,
-    /// Packets of the guest that are lost before the box, in thousandths.
+    /// Packets that are lost between the guest and the box, in thousandths.
     pub(crate) guest_loss: u64,
     pub(crate) fate: Fate,
     pub(crate) limit_ms: u64,
@@ -327,6 +327,8 @@ impl Model {
             }
         }
         if self.is_box_there {
+            // The plane lives, though nothing has passed for long.
+            self.it.serve();
             self.it.edge.on_timer(now);
             self.it.serve();
         }
@@ -582,6 +584,9 @@ impl Model {
 
     /// A packet reaches the guest.
     fn on_guest(&mut self, bytes: &[u8]) {
+        if self.random.is(self.setup.guest_loss) {
+            return;
+        }
         let packet = Packet::parse_ip(bytes).unwrap();
         let tcp = packet.tcp().unwrap();
         let options = tcp.option_summary().unwrap();
