@@ -7,8 +7,9 @@ use fairwater_net::Time;
 use fairwater_proto::{FlowId, FlowInfo};
 use fairwater_wire::Seq;
 
-use crate::enforce::{EcnTranslation, Limit, Window};
-use crate::policy::{Exemption, Policies, Treatment};
+use crate::buffer::{Buffering, Buffers};
+use crate::enforce::{EcnTranslation, Limit, MarkEcho, Window};
+use crate::policy::{Echo, Exemption, Mode, Policies, Treatment};
 use crate::select::Selector;
 use crate::share::Portion;
 use crate::starved::{Detector, Tally};
@@ -23,6 +24,9 @@ pub struct ControlledFlow {
     pub(crate) window: Window,
     /// `None` if ECN is not translated.
     pub(crate) ecn: Option<EcnTranslation>,
+    pub(crate) buffering: Buffering,
+    /// `None` if marks are latched.
+    pub(crate) echo: Option<MarkEcho>,
     scale: Option<u8>,
     /// When the connection was open.
     opened: Time,
@@ -30,7 +34,7 @@ pub struct ControlledFlow {
     initial: u64,
     first: Seq,
     /// What the datapath said last.
-    controls: Controls,
+    pub(crate) controls: Controls,
     /// What limits the guest but for its group.
     own: Limit,
     /// The flow's part of its group's windows; `None` while nothing is divided.
@@ -96,6 +100,17 @@ impl ControlledFlow {
         self.flow
     }
 
+    /// Whether the box holds the guest's data now.
+    #[must_use]
+    pub const fn is_held(&self) -> bool {
+        matches!(self.buffering, Buffering::Held(_))
+    }
+
+    /// Whether marks of the peer's data are to be echoed now.
+    pub(crate) fn echoes_marks(&self) -> bool {
+        self.ecn.is_some_and(|ecn| ecn.is_echoing())
+    }
+
     /// Whether ECN is spoken for the guest.
     #[must_use]
     pub const fn translates_ecn(&self) -> bool {
@@ -122,6 +137,7 @@ pub(crate) struct ControlledFlows {
     pub(crate) policies: Policies,
     /// How long a flow waits for its program before it is released.
     pub(crate) grace: Duration,
+    pub(crate) buffers: Buffers,
     pub(crate) statistics: EdgeStatistics,
     /// Flows that divide their windows with others.
     pub(crate) sharing: usize,
@@ -152,7 +168,7 @@ impl ControlledFlows {
         controlled.set_own(own);
     }
 
-    fn limit(&self, now: Time, controlled: &ControlledFlow, una: Seq) -> Limit {
+    pub(crate) fn limit(&self, now: Time, controlled: &ControlledFlow, una: Seq) -> Limit {
         if controlled.controls != Controls::RELEASED {
             return Limit::Target(controlled.controls.cwnd);
         }
@@ -219,11 +235,14 @@ impl ControlledFlows {
             let selector = Selector::new(std::sync::Arc::clone(config));
             Box::new((selector, Tally::default()))
         });
+        let echoes = ecn && (treatment.mode, treatment.echo) == (Mode::Window, Echo::EachMark);
         Fate::Controlled(Box::new(ControlledFlow {
             flow: id,
             treatment,
             window,
             ecn: ecn.then(EcnTranslation::default),
+            buffering: Buffering::default(),
+            echo: echoes.then(|| MarkEcho::new(flow.guest_ack())),
             scale: half_open.translated.scale,
             opened: now,
             initial: info.cwnd,
@@ -280,8 +299,11 @@ impl Owner<Fate> for ControlledFlows {
     }
 
     fn ended(&mut self, _: &FlowKey, fate: Fate) {
-        if let Fate::Controlled(controlled) = fate {
+        if let Fate::Controlled(mut controlled) = fate {
             self.sharing -= usize::from(controlled.treatment.share.is_some());
+            if let Buffering::Held(buffered) = &mut controlled.buffering {
+                self.buffers.forget(buffered);
+            }
             let closed = self.datapath.close(controlled.flow);
             debug_assert!(closed.is_ok(), "{closed:?}");
         }

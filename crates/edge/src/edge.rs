@@ -7,12 +7,13 @@ use fairwater_net::Time;
 use fairwater_proto::Abilities;
 use fairwater_wire::{Checksum, EcnCodepoint, Layout, ParseError, Rewriter, Seq, TcpFlags};
 
+use crate::buffer::{BufferConfig, BufferStatistics, Buffers, Passing};
 use crate::controlled::{ControlledFlow, ControlledFlows, Fate, initial_window};
 use crate::enforce::{EcnChanges, WindowUpdate};
-use crate::policy::{Exemption, Policies, Policy, Treatment};
+use crate::policy::{Echo, Exemption, Policies, Policy, Treatment};
 use crate::starved::Detector;
 use crate::track::{self, Acked, Event, Flow, Ignored, Seen, Sent, Table, TableConfig};
-use crate::{Direction, FlowKey, Segment};
+use crate::{Direction, FlowKey, Segment, buffer};
 
 /// How long a flow waits for its program, under slow start from the initial window, before it is released.
 pub const DEFAULT_GRACE: Duration = Duration::from_millis(200);
@@ -39,6 +40,9 @@ pub enum Verdict {
     Pass,
     /// It is dropped: its data begins beyond the window that the guest was told.
     Police,
+    /// It goes no further: the box holds its data, or hides it ([`BufferStatistics`]). What is to leave instead comes
+    /// from [`Edge::poll_transmit`].
+    Taken,
 }
 
 /// What a box has seen.
@@ -63,7 +67,9 @@ pub struct EdgeStatistics {
 /// A box at the ports of guests: a datapath whose flows are the guests' connections.
 ///
 /// Each packet of either direction goes through [`Edge::on_packet`]. The caller carries the datapath's
-/// messages ([`Edge::datapath_mut`]) as for any other, and calls [`Edge::expire`] now and then.
+/// messages ([`Edge::datapath_mut`]) as for any other, and calls [`Edge::expire`] now and then. Where the policy asks
+/// for buffers ([`Mode::Buffer`](crate::Mode::Buffer)), it sends what [`Edge::poll_transmit`] gives, and calls
+/// [`Edge::on_timer`] when [`Edge::next_timer`] says so.
 #[derive(Debug)]
 pub struct Edge {
     pub(crate) table: Table<Fate>,
@@ -82,6 +88,7 @@ impl Edge {
                 peer,
                 policies: Policies::new(policy),
                 grace: DEFAULT_GRACE,
+                buffers: Buffers::new(BufferConfig::default()),
                 statistics: EdgeStatistics::default(),
                 sharing: 0,
                 starved: Detector::default(),
@@ -107,6 +114,42 @@ impl Edge {
             fallback: Fallback::Release,
             ..Config::default()
         }
+    }
+
+    /// What planes are told of a box whose connections are all held ([`Mode::Buffer`](crate::Mode::Buffer)): it
+    /// enforces rates too, and knows most signals exactly.
+    #[must_use]
+    pub fn buffering_datapath_config() -> Config {
+        let config = Self::datapath_config();
+        Config {
+            signals: buffer::signal_qualities(),
+            abilities: Abilities {
+                rate: true,
+                idle_restart: true,
+                ..config.abilities
+            },
+            ..config
+        }
+    }
+
+    /// With other bounds of what is held; before the first packet.
+    #[must_use]
+    pub fn with_buffers(mut self, config: BufferConfig) -> Self {
+        self.flows.buffers = Buffers::new(config);
+        self
+    }
+
+    /// What buffering has done.
+    #[must_use]
+    pub const fn buffer_statistics(&self) -> &BufferStatistics {
+        &self.flows.buffers.statistics
+    }
+
+    /// Connections whose data is held, and the memory that this takes, bytes.
+    #[must_use]
+    pub fn held(&self) -> (usize, usize) {
+        let buffers = &self.flows.buffers;
+        (buffers.len(), buffers.memory())
     }
 
     /// The datapath.
@@ -169,6 +212,7 @@ impl Edge {
         let (Some(tcp), field) = (read.tcp(), read.ecn()) else {
             return Verdict::Pass;
         };
+        let interface = packet.interface;
         let segment = match Segment::read(&tcp) {
             Ok(segment) => segment,
             Err(error) => return self.unreadable(error),
@@ -177,30 +221,44 @@ impl Edge {
             self.flows.statistics.policed += 1;
             return Verdict::Police;
         }
-        let mut rewriter = Rewriter::new(packet.bytes, layout, packet.checksum);
+        if !self.flows.buffers.is_empty()
+            && let Some(verdict) =
+                self.precheck(&key, packet.direction, &segment, (&read, packet.checksum))
+        {
+            return verdict;
+        }
         let seen = self
             .table
             .on_packet(now, &key, packet.direction, &segment, &mut self.flows);
+        let mut passing = Passing {
+            direction: packet.direction,
+            bytes: packet.bytes,
+            layout,
+            checksum: packet.checksum,
+            segment,
+            field,
+        };
         match seen {
-            Seen::Ignored(reason) => self.ignored(reason),
+            Seen::Ignored(reason) => {
+                self.ignored(reason);
+                if reason == Ignored::AckOld && !self.flows.buffers.is_empty() {
+                    return self.on_old_ack(&key, &mut passing);
+                }
+            }
             Seen::Opening => {
                 let of_packet = (&key, packet.direction, &segment);
-                self.on_opening(now, of_packet, &mut rewriter);
+                self.on_opening(now, of_packet, &mut passing.rewriter());
             }
             Seen::Opened(id, event) | Seen::Open(id, event) => {
+                if self.is_to_buffer(id) {
+                    return self.on_buffered(now, id, event, passing);
+                }
                 if let Some((_, flow, Fate::Controlled(controlled))) = self.table.get_mut(id) {
-                    match event {
-                        Event::Sent(sent) => {
-                            let mut context = (&mut self.flows, &mut rewriter);
-                            on_sent(now, &segment, sent, flow, controlled, &mut context);
-                        }
-                        Event::Acked(acked) => {
-                            let mut context = (&mut self.flows, &mut rewriter);
-                            let packet = (&segment, field);
-                            on_acked(now, packet, acked, flow, controlled, &mut context);
-                        }
-                        Event::Other => {}
-                    }
+                    let mut rewriter = passing.rewriter();
+                    let context = (&mut self.flows, &mut rewriter);
+                    on_controlled(now, (&segment, field, event), flow, controlled, context);
+                    let buffers = &mut self.flows.buffers;
+                    buffer::echo_marks(buffers, controlled, (interface, flow), &mut passing);
                 }
             }
         }
@@ -279,6 +337,9 @@ impl Edge {
         match direction {
             Direction::FromGuest => {
                 let is_first = half_open.from_guest().is_some_and(|syn| syn.repeats == 0);
+                if segment.has(TcpFlags::ACK) && half_open.translated.answers {
+                    rewriter.set_flags(TcpFlags::ECE, TcpFlags::NONE);
+                }
                 // RFC 3168 §6.1.1.1: a SYN that was lost may have been lost for its flags.
                 if treatment.ecn && is_first && !segment.has(TcpFlags::ACK) {
                     half_open.translated.ecn = true;
@@ -286,6 +347,16 @@ impl Edge {
                 }
             }
             Direction::ToGuest => {
+                let offer = half_open.from_peer().filter(|_| !half_open.is_from_guest());
+                if let Some(offer) = offer
+                    && treatment.ecn
+                    && treatment.echo == Echo::EachMark
+                {
+                    // A SYN that comes again goes bare, and so does its answer.
+                    half_open.translated.answers = offer.repeats == 0 && offer.offers_ecn();
+                    let offered = TcpFlags::ECE | TcpFlags::CWR | TcpFlags::AE;
+                    rewriter.set_flags(TcpFlags::NONE, offered);
+                }
                 half_open.translated.scale = shown_scale(&treatment, segment);
                 let translated = half_open.translated;
                 hide(translated.ecn, translated.scale, segment, rewriter);
@@ -316,7 +387,25 @@ fn hide(ecn: bool, scale: Option<u8>, segment: &Segment, rewriter: &mut Rewriter
     }
 }
 
-type Context<'a, 'b> = (&'a mut ControlledFlows, &'a mut Rewriter<'b>);
+/// A packet of a controlled connection, as the window alone limits the guest.
+pub(crate) fn on_controlled(
+    now: Time,
+    (segment, field, event): (&Segment, EcnCodepoint, Event),
+    flow: &mut Flow,
+    controlled: &mut ControlledFlow,
+    mut context: Context<'_, '_>,
+) {
+    match event {
+        Event::Sent(sent) => on_sent(now, segment, sent, flow, controlled, &mut context),
+        Event::Acked(acked) => {
+            let packet = (segment, field);
+            on_acked(now, packet, acked, flow, controlled, &mut context);
+        }
+        Event::Other => {}
+    }
+}
+
+pub(crate) type Context<'a, 'b> = (&'a mut ControlledFlows, &'a mut Rewriter<'b>);
 
 /// A packet from a controlled guest (vCC figure 3 b).
 fn on_sent(
@@ -369,7 +458,7 @@ fn on_acked(
     }
 }
 
-fn apply(changes: EcnChanges, rewriter: &mut Rewriter<'_>) {
+pub(crate) fn apply(changes: EcnChanges, rewriter: &mut Rewriter<'_>) {
     if changes.set != TcpFlags::NONE || changes.clear != TcpFlags::NONE {
         rewriter.set_flags(changes.set, changes.clear);
     }

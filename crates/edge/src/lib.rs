@@ -6,6 +6,7 @@
 //!   which no box can know.
 //! - [`enforce`] holds what keeps a guest to its algorithm: the receive window that the guest is told, and ECN
 //!   that the box speaks for the guest.
+//! - [`buffer`] holds the data of guests whose policy asks for it, and carries and repairs it in their place.
 //! - [`Edge`] is the box. Each controlled connection is a flow of its [`Datapath`](fairwater_datapath::Datapath), so
 //!   that programs and algorithms control guests as they control any sender. Without a plane the box steps aside.
 //!
@@ -18,14 +19,17 @@
 //!
 //! # Not here yet
 //!
-//! - Buffering: holding, retransmitting and pacing for the guest; ACKs that the box makes (vCC §2).
-//! - DCTCP between two edges (vCC A.7). The receiver's side of RFC 3168 is here; what echoes packet by packet is
-//!   not, so planes are told that the box negotiates no ECN for algorithms that require that.
+//! - Pacing of ACKs to the guest (vCC §2, "Buffer ACKs"): the buffer paces the data instead.
+//! - Packet-by-packet echoes (vCC A.7, [`Echo::EachMark`]) in the mode of buffers. Planes are told that the box
+//!   negotiates no ECN for algorithms that require them: what the peer does, the SYNs do not tell.
+//! - Guests that speak ECN themselves, normalised: they are exempt, unless their peer offers ECN under
+//!   [`Echo::EachMark`].
 //! - A window scale unit above one segment is rounded up without dithering: [`Treatment::max_scale`] avoids it.
 //! - Reductions after RFC 6937 beside native ECN flows (vCC appendix B) are the program's to make.
 
 #![deny(unsafe_code)]
 
+pub mod buffer;
 mod controlled;
 mod divide;
 mod edge;
@@ -41,5 +45,5 @@ pub mod track;
 pub use controlled::{ControlledFlow, Fate};
 pub use edge::{DEFAULT_GRACE, Edge, EdgeStatistics, PortPacket, Verdict};
 pub use key::{Direction, FlowKey};
-pub use policy::{EdgePolicy, Exemption, Policy, Treatment};
+pub use policy::{Echo, EdgePolicy, Exemption, Mode, Policy, Treatment};
 pub use segment::Segment;

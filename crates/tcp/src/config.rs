@@ -36,6 +36,11 @@ pub struct TcpConfig {
     pub idle_restart: bool,
     /// Whether a connection begins with a handshake, one RTT, rather than with data.
     pub handshake: bool,
+    /// Whether ACKs echo the sender's clock (RFC 7323). Without it a retransmitted segment gives no RTT sample
+    /// (RFC 6298 §3), and only D-SACKs show that a reduction was spurious.
+    pub timestamps: bool,
+    /// Whether a small segment waits for the ACK of another (RFC 1122 §4.2.3.4).
+    pub nagle: bool,
 }
 
 /// Explicit congestion notification of a connection.
@@ -67,6 +72,8 @@ impl Default for TcpConfig {
             pace: false,
             idle_restart: true,
             handshake: true,
+            timestamps: true,
+            nagle: true,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::bytes::{u8_at, u16_at};
 use crate::checksum::updated;
-use crate::tcp::{TCP_HEADER, TcpOption, TcpOptions};
+use crate::tcp::{TCP_HEADER, TcpOption, TcpOptions, option_kind as kind};
 use crate::{Checksum, EcnCodepoint, Layout, Seq, TcpFlags, Transport};
 
 /// Offset of the checksum in a TCP header.
@@ -50,6 +50,23 @@ impl<'a> Rewriter<'a> {
         self.set_tcp(14, &window.to_be_bytes());
     }
 
+    /// Sets the sequence number.
+    pub fn set_seq(&mut self, seq: Seq) {
+        self.set_tcp(4, &seq.0.to_be_bytes());
+    }
+
+    /// Overwrites all selective acknowledgements with no-operation options; whether there was one.
+    pub fn blank_sack(&mut self) -> bool {
+        let mut found = false;
+        while let Some((at, length)) = self.first_option(|o| matches!(o, TcpOption::Sack(_))) {
+            for offset in at..at + length {
+                self.set_tcp(offset, &[kind::NOP]);
+            }
+            found = true;
+        }
+        found
+    }
+
     /// Sets the acknowledgement number.
     pub fn set_ack(&mut self, ack: Seq) {
         self.set_tcp(8, &ack.0.to_be_bytes());
@@ -78,6 +95,11 @@ impl<'a> Rewriter<'a> {
 
     /// Offset in the TCP header of the value of the first option of that kind.
     fn option_value(&self, wanted: impl Fn(&TcpOption<'_>) -> bool) -> Option<usize> {
+        self.first_option(wanted).map(|(at, _)| at + 2)
+    }
+
+    /// Offset in the TCP header, and length, of the first option of that kind.
+    fn first_option(&self, wanted: impl Fn(&TcpOption<'_>) -> bool) -> Option<(usize, usize)> {
         if self.layout.transport != Transport::Tcp {
             return None;
         }
@@ -85,7 +107,9 @@ impl<'a> Rewriter<'a> {
         let mut options = TcpOptions::new(self.bytes.get(start..self.layout.payload_at)?);
         while let Some(Ok(option)) = options.next() {
             if wanted(&option) {
-                return Some(TCP_HEADER + options.last_value_at());
+                let value_at = TCP_HEADER + options.last_value_at();
+                let length = u8_at(self.bytes, start - TCP_HEADER + value_at - 1);
+                return Some((value_at - 2, usize::from(length)));
             }
         }
         None

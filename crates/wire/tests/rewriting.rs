@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use fairwater_wire::{
-    Checksum, EcnCodepoint, Layout, Packet, Rewriter, Seq, TcpFlags, TcpOption, compose,
+    Checksum, EcnCodepoint, Layout, Packet, Rewriter, SackBlocks, Seq, TcpFlags, TcpOption, compose,
 };
 use proptest::prelude::*;
 
@@ -12,6 +12,7 @@ use proptest::prelude::*;
 enum Change {
     Ecn(u8),
     Window(u16),
+    Seq(u32),
     Ack(u32),
     Flags { set: u16, clear: u16 },
     Mss(u16),
@@ -22,6 +23,7 @@ fn change() -> impl Strategy<Value = Change> {
     prop_oneof![
         (0u8..4).prop_map(Change::Ecn),
         any::<u16>().prop_map(Change::Window),
+        any::<u32>().prop_map(Change::Seq),
         any::<u32>().prop_map(Change::Ack),
         any::<(u16, u16)>().prop_map(|(set, clear)| Change::Flags { set, clear }),
         any::<u16>().prop_map(Change::Mss),
@@ -129,6 +131,10 @@ proptest! {
                     expected.tcp.window = window;
                     rewriter.set_window(window);
                 }
+                Change::Seq(seq) => {
+                    expected.tcp.seq = Seq(seq);
+                    rewriter.set_seq(Seq(seq));
+                }
                 Change::Ack(ack) => {
                     expected.tcp.ack = Seq(ack);
                     rewriter.set_ack(Seq(ack));
@@ -150,6 +156,37 @@ proptest! {
         }
         prop_assert_eq!(&bytes, &expected.write(expected_mss, expected_scale, checksum));
         prop_assert!(is_partial || Packet::parse_ip(&bytes).unwrap().has_valid_checksums());
+    }
+
+    /// Of selective acknowledgements nothing stays but no-operations; the other options do.
+    #[test]
+    fn blank_acknowledgements_are_gone(
+        segment in segment(),
+        blocks in prop::collection::vec(any::<[u8; 8]>(), 1..3),
+        is_twice in any::<bool>(),
+    ) {
+        let data = [0; 4];
+        let unknown = TcpOption::Unknown { kind: 200, data: &data[..segment.padding] };
+        let sack = TcpOption::Sack(SackBlocks::new(&blocks).unwrap());
+        let clock = TcpOption::Timestamps { value: 1, echo: 2 };
+        let mut options = vec![unknown, sack, clock];
+        if is_twice && blocks.len() == 1 {
+            options.push(sack);
+        }
+        let mut bytes = vec![0; 128];
+        let checksum = Checksum::Complete;
+        let length =
+            compose::tcp(&segment.ip, &segment.tcp, &options, &segment.payload, checksum, &mut bytes).unwrap();
+        bytes.truncate(length);
+        let layout = Layout::of_ip(&bytes).unwrap();
+        let mut rewriter = Rewriter::new(&mut bytes, layout, checksum);
+        prop_assert!(rewriter.blank_sack());
+        prop_assert!(!rewriter.blank_sack());
+        let packet = Packet::parse_ip(&bytes).unwrap();
+        prop_assert!(packet.has_valid_checksums());
+        let left: Vec<_> = packet.tcp().unwrap().options().map(Result::unwrap).collect();
+        prop_assert_eq!(left, vec![unknown, clock]);
+        prop_assert_eq!(packet.tcp().unwrap().payload(), &segment.payload[..]);
     }
 
     /// A packet that arrived broken is not mended.
@@ -177,7 +214,9 @@ proptest! {
         let mut rewriter = Rewriter::new(&mut bytes, layout, Checksum::Complete);
         rewriter.set_ecn(EcnCodepoint::Ce);
         rewriter.set_window(0);
+        rewriter.set_seq(Seq(1));
         rewriter.set_ack(Seq(1));
+        rewriter.blank_sack();
         rewriter.set_flags(TcpFlags::ECE, TcpFlags::CWR);
         rewriter.set_mss(9);
         rewriter.set_window_scale(1);

@@ -48,6 +48,12 @@ impl EcnTranslation {
         changes
     }
 
+    /// Whether marks of the peer's data are to be echoed now.
+    #[must_use]
+    pub const fn is_echoing(&self) -> bool {
+        self.is_echoing
+    }
+
     /// A packet to the guest, which arrived with the ECN field `field`; una and nxt are the guest's after it.
     pub fn on_received(
         &mut self,

@@ -18,4 +18,4 @@ pub use defaults::{Defaults, OnPlaneLoss};
 pub use port_set::{PortPattern, PortSet};
 pub use read::ParsedPolicy;
 pub use rule::{Action, EdgePolicy, MAX_MATCHES, MAX_PORT_SETS, Match, Rule, WhenStarved};
-pub use treatment::{Exemption, Policy, Share, Treatment};
+pub use treatment::{Echo, Exemption, Mode, Policy, Share, Treatment};

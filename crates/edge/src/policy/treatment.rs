@@ -19,6 +19,10 @@ pub struct Treatment {
     /// that whole segments fit and nothing is left for a small one; it reaches 512 KiB then. `None` leaves the
     /// peer's.
     pub max_scale: Option<u8>,
+    /// How the guest is held to the algorithm.
+    pub mode: Mode,
+    /// How the peer's marks are echoed, where ECN is spoken for the guest.
+    pub echo: Echo,
     /// The connection divides its windows with others by weight.
     pub share: Option<Share>,
     /// What changes the algorithm ([`Edge::select`](crate::Edge::select)); `algorithm` is what it begins with.
@@ -26,6 +30,29 @@ pub struct Treatment {
     /// The connection passes, unless one of the same guest to the same peers was found starving beside marked
     /// traffic.
     pub only_starved: bool,
+}
+
+/// How a box echoes marks of the peer's data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Echo {
+    /// Until the peer says that it has reduced its window (RFC 3168 §6.1.3), on connections that the guest opens.
+    #[default]
+    Latched,
+    /// Packet by packet (RFC 8257 §3.2), for a peer with DCTCP, its own or that of another edge (vCC appendix A.7): the
+    /// SYNs do not tell the two apart. The box also agrees for the guest to ECN that the peer offers; if the box is
+    /// gone, marks on such a connection are not echoed any more. In [`Mode::Buffer`] marks are latched.
+    EachMark,
+}
+
+/// How a guest is held to its algorithm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Mode {
+    /// By the receive window alone: the box holds no packet (vCC §2, "Throttle the receive window").
+    #[default]
+    Window,
+    /// The box holds the guest's data, paces and repairs it (vCC §2, "Buffer packets"; Mystique §3.3): see
+    /// [`buffer`](crate::buffer).
+    Buffer,
 }
 
 /// A connection's part in a group that divides the sum of its windows (vCC §4).

@@ -104,10 +104,22 @@ impl Flow {
         &self.sender
     }
 
+    /// What the guest has acknowledged of the peer's data.
+    #[must_use]
+    pub const fn guest_ack(&self) -> Seq {
+        self.guest_ack
+    }
+
     /// The right edge of the window that the peer advertised last.
     #[must_use]
     pub const fn peer_edge(&self) -> Seq {
         self.peer_edge
+    }
+
+    /// Shift of the guest's window.
+    #[must_use]
+    pub const fn guest_scale(&self) -> u8 {
+        self.scales.0
     }
 
     /// Shift of the peer's window.

@@ -68,6 +68,8 @@ impl Syn {
 pub(crate) struct Translated {
     /// ECN was offered to the peer for the guest.
     pub(crate) ecn: bool,
+    /// ECN that the peer offers was hidden from the guest, and is agreed to in its place.
+    pub(crate) answers: bool,
     /// The shift that the guest was told instead of the peer's.
     pub(crate) scale: Option<u8>,
 }
@@ -236,9 +238,12 @@ impl HalfOpen {
         }
     }
 
-    /// Whether the peer agreed to ECN that a box offered it (RFC 3168 §6.1.1).
+    /// Whether box and peer agreed to ECN (RFC 3168 §6.1.1): the box has offered it, or agreed to it, for the guest.
     #[must_use]
     pub fn has_agreed_to_translation(&self) -> bool {
+        if self.translated.answers {
+            return true;
+        }
         let answer = self.from_peer.map(|syn| syn.flags.ace());
         self.translated.ecn && matches!(answer, Some(0b001 | 0b101))
     }

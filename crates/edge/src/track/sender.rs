@@ -136,6 +136,12 @@ impl Sender {
         self.config.ecn
     }
 
+    /// Whether the peer acknowledges selectively.
+    #[must_use]
+    pub const fn has_sack(&self) -> bool {
+        self.config.sack
+    }
+
     /// Smoothed RTT between the box and the peer, µs; 0 before the first sample.
     #[must_use]
     pub const fn srtt_us(&self) -> u64 {

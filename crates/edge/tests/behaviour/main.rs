@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod buffer;
+mod echo;
 mod edge;
 mod model;
 mod plane;

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use fairwater_datapath::{Backend, Config, Datapath, PeerId};
+use fairwater_edge::buffer::BufferConfig;
 use fairwater_edge::track::TableConfig;
 use fairwater_edge::{
-    ControlledFlow, Direction, Edge, Fate, FlowKey, Policy, PortPacket, Treatment, Verdict,
+    ControlledFlow, Direction, Edge, Fate, FlowKey, Mode, Policy, PortPacket, Treatment, Verdict,
 };
 use fairwater_lang::{Program, binary, compile};
 use fairwater_net::Time;
@@ -53,25 +54,59 @@ impl Box {
     }
 
     pub(crate) fn with_fallback(program: &str, treatment: Treatment, fallback: Fallback) -> Self {
-        let program = compile("test", program).unwrap().program;
-        let policy = move |_: &_| Some(treatment.clone());
-        Self::begin(&program, std::boxed::Box::new(policy), fallback)
+        let config = Config {
+            fallback,
+            ..Edge::datapath_config()
+        };
+        Self::with(program, treatment, config, None)
+    }
+
+    /// A box that holds the data of all connections.
+    pub(crate) fn buffering(program: &str, config: BufferConfig) -> Self {
+        let treatment = Treatment {
+            mode: Mode::Buffer,
+            ..treatment()
+        };
+        let datapath = Edge::buffering_datapath_config();
+        Self::with(program, treatment, datapath, Some(config))
     }
 
     /// A box whose flows get this program.
+    #[allow(
+        dead_code,
+        reason = "for the lockstep with the programs of fairwater-edge-tc"
+    )]
     pub(crate) fn with_policy(program: &Program, policy: Policy) -> Self {
-        Self::begin(program, policy, Fallback::Release)
+        Self::begin(program, policy, Edge::datapath_config(), None)
     }
 
-    fn begin(program: &Program, policy: Policy, fallback: Fallback) -> Self {
+    fn with(
+        program: &str,
+        treatment: Treatment,
+        config: Config,
+        buffers: Option<BufferConfig>,
+    ) -> Self {
+        let program = compile("test", program).unwrap().program;
+        let policy = move |_: &_| Some(treatment.clone());
+        Self::begin(&program, std::boxed::Box::new(policy), config, buffers)
+    }
+
+    fn begin(
+        program: &Program,
+        policy: Policy,
+        config: Config,
+        buffers: Option<BufferConfig>,
+    ) -> Self {
         let mut datapath = Datapath::new(Config {
             backend: Backend::Interpreter,
-            fallback,
             silence_us: 10 * u64::from(ALIVE_US),
-            ..Edge::datapath_config()
+            ..config
         });
         let peer = datapath.add_peer(Dialect::Own, 0);
-        let edge = Edge::new(TableConfig::default(), datapath, peer, policy);
+        let mut edge = Edge::new(TableConfig::default(), datapath, peer, policy);
+        if let Some(config) = buffers {
+            edge = edge.with_buffers(config);
+        }
         let mut this = Self {
             edge,
             peer,
@@ -140,7 +175,19 @@ impl Box {
     }
 
     /// A packet passes; as it leaves the box, or `None` if it was dropped.
-    pub(crate) fn pass(&mut self, direction: Direction, mut bytes: Vec<u8>) -> Option<Vec<u8>> {
+    pub(crate) fn pass(&mut self, direction: Direction, bytes: Vec<u8>) -> Option<Vec<u8>> {
+        let (verdict, passed) = self.pass_any(direction, bytes);
+        let passed = (verdict == Verdict::Pass).then_some(passed)?;
+        assert!(Packet::parse_ip(&passed).is_ok_and(|packet| packet.has_valid_checksums()));
+        Some(passed)
+    }
+
+    /// A packet passes, whatever it is.
+    pub(crate) fn pass_any(
+        &mut self,
+        direction: Direction,
+        mut bytes: Vec<u8>,
+    ) -> (Verdict, Vec<u8>) {
         let verdict = self.edge.on_packet(
             self.now,
             PortPacket {
@@ -152,9 +199,20 @@ impl Box {
             },
         );
         self.serve();
-        let passed = (verdict == Verdict::Pass).then_some(bytes)?;
-        assert!(Packet::parse_ip(&passed).is_ok_and(|packet| packet.has_valid_checksums()));
-        Some(passed)
+        (verdict, bytes)
+    }
+
+    /// What the box has to send now.
+    pub(crate) fn poll(&mut self) -> Vec<(Direction, Vec<u8>)> {
+        let mut packets = Vec::new();
+        while let Some(outgoing) = self.edge.poll_transmit(self.now) {
+            let packet = Packet::parse_ip(&outgoing.bytes);
+            assert!(packet.is_ok_and(|packet| packet.has_valid_checksums()));
+            assert_eq!(outgoing.interface, key().interface);
+            packets.push((outgoing.direction, outgoing.bytes));
+            assert!(packets.len() < 100_000, "no end");
+        }
+        packets
     }
 
     pub(crate) fn sent(&mut self, fields: &Fields) -> Option<Vec<u8>> {

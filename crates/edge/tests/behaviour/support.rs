@@ -30,6 +30,10 @@ pub(crate) struct Fields {
     pub(crate) flags: TcpFlags,
     pub(crate) window: u16,
     pub(crate) payload: usize,
+    /// The payload, where it is not zeros.
+    pub(crate) data: Vec<u8>,
+    pub(crate) urgent: u16,
+    pub(crate) guest_port: u16,
     pub(crate) options: Vec<TcpOption<'static>>,
     pub(crate) sack: Vec<(u32, u32)>,
 }
@@ -42,6 +46,9 @@ impl Default for Fields {
             flags: TcpFlags::ACK,
             window: 1000,
             payload: 0,
+            data: Vec::new(),
+            urgent: 0,
+            guest_port: GUEST.1,
             options: Vec::new(),
             sack: Vec::new(),
         }
@@ -51,9 +58,10 @@ impl Default for Fields {
 impl Fields {
     /// The IP packet.
     pub(crate) fn packet(&self, direction: Direction) -> Vec<u8> {
+        let guest = (GUEST.0, self.guest_port);
         let (from, to) = match direction {
-            Direction::FromGuest => (GUEST, PEER),
-            Direction::ToGuest => (PEER, GUEST),
+            Direction::FromGuest => (guest, PEER),
+            Direction::ToGuest => (PEER, guest),
         };
         let ip = compose::Ip::new(from.0.into(), to.0.into());
         let tcp = compose::Tcp {
@@ -63,7 +71,7 @@ impl Fields {
             ack: Seq(self.ack),
             flags: self.flags,
             window: self.window,
-            urgent: 0,
+            urgent: self.urgent,
         };
         let blocks = self.sack.iter().map(|&(start, end)| {
             let (start, end) = (Seq(start), Seq(end));
@@ -72,8 +80,12 @@ impl Fields {
         let blocks: Vec<_> = blocks.collect();
         let mut options = self.options.clone();
         options.extend(SackBlocks::new(&blocks).map(TcpOption::Sack));
-        let payload = vec![0; self.payload];
-        let mut bytes = vec![0; 100 + self.payload];
+        let payload = if self.data.is_empty() {
+            vec![0; self.payload]
+        } else {
+            self.data.clone()
+        };
+        let mut bytes = vec![0; 100 + payload.len()];
         let length = compose::tcp(
             &ip,
             &tcp,

@@ -46,7 +46,8 @@ struct Delivery {
 struct Context<'a> {
     rack: &'a mut Rack,
     now: u64,
-    echo: u64,
+    /// The echoed clock, ns, if the connection has timestamps.
+    echo: Option<u64>,
     min_rtt: u64,
     /// The highest offset that had arrived before.
     forward: u64,
@@ -62,7 +63,7 @@ impl Delivery {
             return;
         }
         self.newest.consider(sent.order, sent.at, sent.stamp);
-        let echo = in_order.then_some(context.echo);
+        let echo = context.echo.filter(|_| in_order);
         context
             .rack
             .on_delivered(context.now, echo, sent, context.min_rtt);
@@ -161,7 +162,7 @@ impl Sender {
         let mut context = Context {
             rack: &mut self.rack,
             now,
-            echo: segment.timestamp.as_nanos(),
+            echo: self.timestamps.then(|| segment.timestamp.as_nanos()),
             min_rtt: self.rtt.min(),
             forward: self.scoreboard.forward(),
         };
@@ -280,7 +281,7 @@ impl Sender {
             (Some((first, _)), Some((_, last))) => (first, last),
             (Some(times), None) | (None, Some(times)) => times,
             // RFC 7323 §4.1: the echoed clock tells which transmission arrived.
-            (None, None) if advanced => {
+            (None, None) if advanced && self.timestamps => {
                 let at = segment.timestamp.as_nanos();
                 (at, at)
             }

@@ -315,7 +315,8 @@ impl Sender {
 
     /// RFC 3522 §3.2 (Eifel): the echoed timestamp is older than the first retransmission.
     fn undo_by_timestamp(&self, ack: &Ack) -> bool {
-        self.episode.undo.is_some()
+        self.timestamps
+            && self.episode.undo.is_some()
             && self.episode.first_resend_at > 0
             && ack.advanced
             && ack.timestamp < self.episode.first_resend_at

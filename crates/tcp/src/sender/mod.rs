@@ -47,6 +47,8 @@ pub struct Sender {
     sack: bool,
     ecn: crate::Ecn,
     idle_restart: bool,
+    timestamps: bool,
+    nagle: bool,
 
     established: bool,
     handshake: Handshake,
@@ -137,6 +139,8 @@ impl Sender {
             sack: config.sack,
             ecn: config.ecn,
             idle_restart: config.idle_restart,
+            timestamps: config.timestamps,
+            nagle: config.nagle,
             established: !config.handshake,
             handshake: Handshake {
                 due: config.handshake,

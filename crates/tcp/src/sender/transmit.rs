@@ -131,7 +131,7 @@ impl Sender {
         }
         let last = len == unsent;
         // Nagle's rule as Minshall has it: one small segment may be out.
-        if len < self.mss && !(last && fin_due) && self.small_end > self.acked {
+        if self.nagle && len < self.mss && !(last && fin_due) && self.small_end > self.acked {
             return Err(Held::Nagle);
         }
         Ok(New {

@@ -422,3 +422,36 @@ fn an_echo_reduces_once_in_a_round_trip() {
     assert_eq!(script.cwnd(), 10);
     assert_eq!(script.sender.counters().retransmissions, 0);
 }
+
+/// RFC 6298 §3: the ACK of a retransmission gives no RTT sample, and shows no spurious reduction (RFC 3522), where
+/// there are no timestamps.
+#[test]
+fn a_retransmission_says_nothing_of_the_rtt_without_timestamps() {
+    for timestamps in [true, false] {
+        let config = TcpConfig {
+            timestamps,
+            ..config()
+        };
+        let mut script = Script::new(&config, Native::Reno);
+        script.send();
+        script.now = Time::from_millis(100);
+        script.ack(1, &Says::default());
+        let before = script.sender.srtt_us();
+        // A probe, then a timeout.
+        for at in [1_000, 3_000] {
+            script.now = Time::from_millis(at);
+            script.sender.on_timer(script.now);
+            script.send();
+        }
+        assert!(script.sender.counters().retransmissions > 0);
+        script.now = Time::from_millis(3_010);
+        // An echo of the first transmission.
+        let says = Says {
+            echo: Some(Time::ZERO),
+            ..Says::default()
+        };
+        script.ack(10, &says);
+        assert_eq!(script.sender.srtt_us() == before, !timestamps);
+        assert_eq!(script.sender.counters().undos > 0, timestamps);
+    }
+}

@@ -255,6 +255,23 @@ fn small_writes_are_joined() {
     assert!(wire.data().count() <= 9, "{}", wire.data().count());
 }
 
+#[test]
+fn small_writes_leave_at_once_without_nagles_rule() {
+    let mut wire = Wire::new(
+        &TcpConfig {
+            handshake: false,
+            nagle: false,
+            ..TcpConfig::default()
+        },
+        Native::Reno,
+    );
+    for sent in 1..=10 {
+        wire.sender.write(100);
+        wire.pump();
+        assert_eq!(wire.data().count(), sent);
+    }
+}
+
 /// draft-cheng-iccrg-delivery-rate-estimation: both rates are the bottleneck's once it is full.
 #[test]
 fn rate_samples_are_the_bottlenecks() {

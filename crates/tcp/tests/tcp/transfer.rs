@@ -43,7 +43,10 @@ fn impairment() -> impl Strategy<Value = Impairment> {
 
 fn config() -> impl Strategy<Value = TcpConfig> {
     (
-        (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>()),
+        (
+            (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>()),
+            any::<[bool; 2]>(),
+        ),
         prop_oneof![
             Just(Ecn::Off),
             Just(Ecn::Classic),
@@ -57,7 +60,8 @@ fn config() -> impl Strategy<Value = TcpConfig> {
         prop_oneof![Just(1u64), Just(200)],
     )
         .prop_map(
-            |((sack, prr, pace, handshake), ecn, mss, initial_window, receive_window, ack, rto)| {
+            |(options, ecn, mss, initial_window, receive_window, ack, rto)| {
+                let ((sack, prr, pace, handshake), [timestamps, nagle]) = options;
                 TcpConfig {
                     mss,
                     initial_window,
@@ -71,6 +75,8 @@ fn config() -> impl Strategy<Value = TcpConfig> {
                     pace,
                     idle_restart: true,
                     handshake,
+                    timestamps,
+                    nagle,
                 }
             },
         )

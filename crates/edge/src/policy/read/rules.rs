@@ -177,7 +177,7 @@ fn treatment(fields: &mut Fields<'_>, document: &mut Document<'_>) -> Treatment 
             weight,
         }),
         selector,
-        only_starved: false,
+        ..Treatment::default()
     }
 }
 

@@ -1,0 +1,6 @@
+//! Connections whose data a box holds.
+
+mod malformed;
+mod model;
+mod packets;
+mod properties;
