@@ -626,3 +626,49 @@ fn frames_keep_their_headers() {
         (63, 0xb8 >> 2)
     );
 }
+
+/// RFC 7413 §3: the peer takes the data of the SYN, or it does not. That data is the guest's to send again.
+#[test]
+fn data_in_a_syn_is_the_guests_to_repair() {
+    for is_taken in [true, false] {
+        let mut it = Box::buffering(&constant(10_000), BufferConfig::default());
+        let opening = Fields {
+            payload: 500,
+            ..syn(0, None, true)
+        };
+        assert!(it.sent(&opening).is_some());
+        let acked = if is_taken { 501 } else { 1 };
+        it.received(&syn(0, Some(acked), true));
+        if !is_taken {
+            let again = Fields {
+                payload: 500,
+                ..data(1, 0)
+            };
+            assert!(it.sent(&again).is_some());
+        }
+        assert_eq!(it.sent(&data(501, 2)), None);
+        let mss = MSS as usize;
+        assert_eq!(sizes(&mut it), [(501, mss), (501 + MSS, mss)]);
+        if !is_taken {
+            // It was lost: the guest hears of it, blocks and all, and sends it once more.
+            it.now = ms(20);
+            let duplicate = Fields {
+                sack: vec![(501, 501 + 2 * MSS)],
+                ..ack(1)
+            };
+            for _ in 0..3 {
+                let seen = said(&(ToGuest, it.received(&duplicate)));
+                assert_eq!((seen.ack, seen.sack), (1, duplicate.sack.clone()));
+            }
+            let again = Fields {
+                payload: 500,
+                ..data(1, 0)
+            };
+            assert!(it.sent(&again).is_some());
+        }
+        it.now = ms(40);
+        it.received(&ack(501 + 2 * MSS));
+        assert_eq!(it.sent(&data(501 + 2 * MSS, 1)), None);
+        assert_eq!(sizes(&mut it), [(501 + 2 * MSS, mss)]);
+    }
+}
