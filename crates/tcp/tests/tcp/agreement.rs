@@ -86,7 +86,7 @@ fn a_later_acknowledgement_may_take_some_of_the_window_back() {
         cwnd: 100 * MSS,
         rate: 0,
     });
-    let mut send = |sender: &mut Sender| std::iter::from_fn(|| sender.poll_transmit(now)).count();
+    let send = |sender: &mut Sender| std::iter::from_fn(|| sender.poll_transmit(now)).count();
     assert_eq!(send(&mut sender), 20);
     let ack = |ack, window| Segment {
         ack: ack * MSS,
