@@ -1,4 +1,4 @@
-//! Bulk transfers over loopback.
+//! Bulk transfers.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -15,7 +15,7 @@ pub(crate) enum Pace {
     Chunk(usize, Duration),
 }
 
-/// Sends at that pace on `flows` connections with that congestion control; yields the
+/// Sends over loopback at that pace on `flows` connections with that congestion control; yields the
 /// throughput in bits/s over the time after `warm_up`.
 pub(crate) fn throughput(
     congestion_control: &str,
@@ -24,14 +24,29 @@ pub(crate) fn throughput(
     warm_up: Duration,
     time: Duration,
 ) -> io::Result<f64> {
+    let mut connections = Vec::new();
+    for _ in 0..flows {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let sender = TcpStream::connect(listener.local_addr()?)?;
+        let receiver = listener.accept()?.0;
+        rustix::net::sockopt::set_tcp_congestion(&sender, congestion_control)?;
+        connections.push((sender, receiver));
+    }
+    throughput_of(connections, pace, warm_up, time)
+}
+
+/// Sends at that pace on these connections, each a sender and a receiver; yields the throughput in bits/s over
+/// the time after `warm_up`.
+pub(crate) fn throughput_of(
+    connections: Vec<(TcpStream, TcpStream)>,
+    pace: Pace,
+    warm_up: Duration,
+    time: Duration,
+) -> io::Result<f64> {
     let stop = Arc::new(AtomicBool::new(false));
     let received = Arc::new(std::sync::atomic::AtomicU64::new(0));
     let mut threads = Vec::new();
-    for _ in 0..flows {
-        let listener = TcpListener::bind("127.0.0.1:0")?;
-        let mut sender = TcpStream::connect(listener.local_addr()?)?;
-        let mut receiver = listener.accept()?.0;
-        rustix::net::sockopt::set_tcp_congestion(&sender, congestion_control)?;
+    for (mut sender, mut receiver) in connections {
         let stopping = Arc::clone(&stop);
         threads.push(std::thread::spawn(move || -> io::Result<()> {
             let bytes = match pace {

@@ -7,6 +7,7 @@ mod ack_cost;
 mod agent_cpu;
 mod bulk;
 mod datapath;
+mod edge;
 mod fallback;
 mod fidelity;
 mod flows;
@@ -36,6 +37,8 @@ enum Benchmark {
     AgentCpu(agent_cpu::Arguments),
     /// ns per ACK of the datapath library, against libccp; needs no root.
     Datapath(datapath::Arguments),
+    /// Throughput through the edge at a guest's port, as a ratio to plain forwarding.
+    Edge(edge::Arguments),
     /// Throughput under the fallback after the plane was killed, against the kernel's Cubic.
     Fallback(fallback::Arguments),
     /// Throughput and queueing delay on an emulated path, against the kernel's own.
@@ -63,6 +66,7 @@ fn main() -> anyhow::Result<()> {
         Benchmark::AckCost(arguments) => ack_cost::run(&arguments),
         Benchmark::AgentCpu(arguments) => agent_cpu::run(&arguments),
         Benchmark::Datapath(arguments) => datapath::run(&arguments),
+        Benchmark::Edge(arguments) => edge::run(&arguments),
         Benchmark::Fallback(arguments) => fallback::run(&arguments),
         Benchmark::Fidelity(arguments) => fidelity::run(&arguments),
         Benchmark::Flows(arguments) => flows::run(&arguments),

@@ -90,15 +90,56 @@ fn each_example_runs() {
             ],
         ),
     ];
-    let found = fs::read_dir(scenarios()).unwrap().count();
-    assert_eq!(found, short.len(), "each example is in this test");
+    assert_eq!(
+        files(&scenarios()),
+        short.len(),
+        "each example is in this test"
+    );
     for (scenario, settings) in short {
-        let output = run(dir.path(), scenario, settings);
-        let table = String::from_utf8(output.stdout).unwrap();
-        assert!(table.lines().count() > 2, "{scenario}: {table}");
-        let folder = dir.path().join(scenario.replace(".toml", ".results"));
-        assert!(folder.join("report.html").exists());
+        runs(dir.path(), scenario, settings);
     }
+}
+
+/// Boxes at hosts' edges: the figures of vCC and Mystique.
+#[test]
+fn each_example_of_an_edge_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let short = [
+        ("vcc-01.toml", "duration=1s"),
+        ("vcc-04.toml", "duration=100ms"),
+        ("vcc-10.toml", "duration=1s"),
+        ("vcc-11.toml", "duration=300ms"),
+        ("vcc-17.toml", "duration=1s"),
+        ("mystique-03.toml", "duration=1s"),
+    ];
+    assert_eq!(
+        files(&scenarios().join("edge")),
+        short.len(),
+        "each example is in this test"
+    );
+    for (scenario, duration) in short {
+        let mut settings = vec!["--set", duration, "--set", "seeds=1"];
+        if scenario.starts_with("vcc") {
+            settings.extend(["--set", "measure.from=0s"]);
+        }
+        runs(dir.path(), &format!("edge/{scenario}"), &settings);
+    }
+}
+
+/// Scenarios in a folder.
+fn files(folder: &Path) -> usize {
+    let entries = fs::read_dir(folder).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths.filter(|path| path.is_file()).count()
+}
+
+fn runs(dir: &Path, scenario: &str, settings: &[&str]) {
+    let output = run(dir, scenario, settings);
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert!(table.lines().count() > 2, "{scenario}: {table}");
+    let name = Path::new(scenario).with_extension("results");
+    let folder = dir.join(name.file_name().unwrap());
+    assert!(folder.join("report.html").exists());
 }
 
 #[test]

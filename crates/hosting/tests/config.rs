@@ -34,6 +34,9 @@ fn the_example_that_ships_is_sound_as_it_is_and_with_everything_in_it() {
         (rule.mark, rule.remote_port.clone()),
         (Some(7), Some(8000..=8999))
     );
+    let edge = config.edge.unwrap();
+    assert_eq!(edge.policy_file, Path::new("edge.toml"));
+    assert!(edge.on[0].matches("vnet12") && !edge.on[0].matches("eth0"));
     let linux = config.linux.unwrap();
     assert_eq!(linux.default.as_deref(), Some("cubic"));
     assert_eq!(linux.options.silent_after, Duration::from_millis(200));

@@ -9,4 +9,6 @@ mod topology;
 pub use interfaces::{Interface, Interfaces};
 pub use namespace::{Namespace, enter};
 pub use request::Netlink;
-pub use topology::{add_address, bring_up, enslave, index_of, make_bridge, make_veth};
+pub use topology::{
+    add_address, bring_up, enslave, index_of, limit_offload, make_bridge, make_veth,
+};

@@ -60,6 +60,16 @@ pub fn enslave(name: &str, bridge: &str) -> io::Result<()> {
     change(name, |link| link.attributes.push(controller))
 }
 
+/// Limits the segments of a packet that an interface is given for segmentation; 1 is none.
+///
+/// # Errors
+/// It is not there, or the process lacks `CAP_NET_ADMIN`.
+pub fn limit_offload(name: &str, segments: u32) -> io::Result<()> {
+    change(name, |link| {
+        link.attributes.push(LinkAttribute::GsoMaxSegs(segments));
+    })
+}
+
 /// Brings an interface up.
 ///
 /// # Errors

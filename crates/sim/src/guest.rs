@@ -155,7 +155,9 @@ impl Guest {
         if wire.payload.len() < length {
             wire.payload.resize(length, 0);
         }
-        wire.packet.resize(MAX_HEADERS + length, 0);
+        if wire.packet.len() < MAX_HEADERS + length {
+            wire.packet.resize(MAX_HEADERS + length, 0);
+        }
         let payload = wire.payload.get(..length).unwrap_or_default();
         let options = Options::new(self, now, direction, segment);
         let checksum = Checksum::Partial;

@@ -151,11 +151,11 @@ impl Receiver {
 
     /// RFC 3168 §6.1.1: there is ECN if the sender offers it. What the first SYN said counts.
     fn take_offer(&mut self, syn: &Segment) {
-        let asks = syn.ece && syn.cwr;
-        if !(self.is_asked || asks) {
+        let is_first = !std::mem::replace(&mut self.is_asked, true);
+        let is_offered = syn.ece && syn.cwr;
+        if is_first && !is_offered {
             self.ecn = Ecn::Off;
         }
-        self.is_asked = true;
     }
 
     /// RFC 5681 §4.2: at least every second full-sized segment, and within the delay. Linux also

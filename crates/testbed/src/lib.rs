@@ -6,6 +6,7 @@
 //! knows by name: its own, or those that a plane has registered. Namespaces and devices have no
 //! names, so nothing can be left behind: this process holds them, and they end with it.
 
+mod bridged;
 mod calibrate;
 mod check;
 mod clock;
@@ -20,6 +21,7 @@ mod steal;
 mod traffic;
 mod tun;
 
+pub use bridged::{BridgedSite, Family};
 pub use calibrate::{Calibration, calibrate};
 pub use check::has_congestion_control;
 pub use error::TestbedError;

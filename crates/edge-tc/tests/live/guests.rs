@@ -12,9 +12,10 @@ use fairwater_edge_tc::{ConnectionState, DescribedConnection, EdgeOptions, EdgeT
 use fairwater_hosting::plane_of;
 use fairwater_netlink::{Namespace, enter, make_veth};
 use fairwater_service::{Config, Endpoints, Server};
+use fairwater_testbed::{BridgedSite, Family};
 use std::os::fd::AsFd;
 
-use crate::site::{PORTS, Site};
+use crate::transfer::{receive, transfer};
 
 /// Window of the algorithm in these tests, bytes: ten segments of Ethernet with timestamps.
 const WINDOW: u64 = 14_480;
@@ -23,8 +24,8 @@ const WINDOW: u64 = 14_480;
 const BYTES: usize = 16 << 20;
 
 /// A site, if this process may make one. Fails instead if CI requires it.
-fn site() -> Option<Site> {
-    match Site::new() {
+fn site() -> Option<BridgedSite> {
+    match BridgedSite::new() {
         Ok(site) => Some(site),
         Err(error) => {
             let required = std::env::var_os("FAIRWATER_REQUIRE_PRIVILEGED");
@@ -44,10 +45,10 @@ struct AtWork {
 }
 
 impl AtWork {
-    fn start(site: &Site, policy: &str) -> Self {
+    fn start(site: &BridgedSite, policy: &str) -> Self {
         let parsed = EdgePolicy::parse("test", policy, None).unwrap();
         let policy = Arc::new(parsed.policy);
-        let namespace = site.host.as_fd().try_clone_to_owned().unwrap();
+        let namespace = site.host().as_fd().try_clone_to_owned().unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let stopping = Arc::clone(&stop);
         let (ask, asked) = mpsc::channel::<mpsc::Sender<Vec<DescribedConnection>>>();
@@ -98,21 +99,24 @@ const HOLD: &str = "[[rule]]\nalgorithm = \"constant:cwnd=10\"\n";
 #[test]
 fn a_guest_keeps_to_the_window_of_its_algorithm_and_every_byte_arrives() {
     let Some(site) = site() else { return };
-    for v6 in [false, true] {
-        let free = site.transfer(v6, BYTES, || ());
+    for family in [Family::V4, Family::V6] {
+        let free = transfer(&site, family, BYTES, || ());
         assert!(free.intact);
         assert!(free.greatest_window > 4 * WINDOW, "{free:?}");
 
         let edge = AtWork::start(&site, HOLD);
         let mut seen = Vec::new();
-        let held = site.transfer(v6, BYTES, || seen = edge.connections());
+        let held = transfer(&site, family, BYTES, || seen = edge.connections());
         assert!(held.intact);
         // Rounded up to the unit of the window's scale, 2¹⁰ on this kernel at most 2¹⁴.
         assert!(held.greatest_window < WINDOW + (1 << 14), "{held:?}");
         let running = seen.iter().find(|c| c.state == ConnectionState::Running);
         let running = running.unwrap_or_else(|| panic!("{seen:?}"));
         let of_v6 = WINDOW - 10 * 20; // its header is 20 bytes longer
-        assert_eq!(running.limit_bytes, Some(if v6 { of_v6 } else { WINDOW }));
+        assert_eq!(
+            running.limit_bytes,
+            Some(if family == Family::V6 { of_v6 } else { WINDOW })
+        );
         assert_eq!(running.why, "rule 1 (line 1)");
         assert!(running.bytes_acked.unwrap() > 1 << 20, "{running:?}");
         edge.stop();
@@ -125,7 +129,7 @@ fn guests_go_on_by_themselves_when_the_edge_ends_under_load() {
     let edge = AtWork::start(&site, HOLD);
     let mut edge = Some(edge);
     let began = Instant::now();
-    let transfer = site.transfer(false, BYTES, || edge.take().unwrap().stop());
+    let transfer = transfer(&site, Family::V4, BYTES, || edge.take().unwrap().stop());
     assert!(transfer.intact);
     // The window that the guest is told is its peer's again.
     assert!(transfer.greatest_window > 4 * WINDOW, "{transfer:?}");
@@ -135,8 +139,9 @@ fn guests_go_on_by_themselves_when_the_edge_ends_under_load() {
 #[test]
 fn a_connection_from_before_the_edge_and_one_that_no_rule_is_for_are_left_alone() {
     let Some(site) = site() else { return };
-    let (address, _reader) = site.receiver(false).unwrap();
-    let mut before = site.connect(address).unwrap();
+    let listener = site.listen(Family::V4).unwrap();
+    let mut before = site.connect(&listener).unwrap();
+    let _reader = receive(listener);
     let policy = "[[rule]]\npeer_port = 1\nalgorithm = \"reno\"\n\n".to_owned() + HOLD;
     let edge = AtWork::start(&site, &policy);
     std::io::Write::write_all(&mut before, &[7; 100_000]).unwrap();
@@ -145,7 +150,7 @@ fn a_connection_from_before_the_edge_and_one_that_no_rule_is_for_are_left_alone(
     edge.stop();
 
     let edge = AtWork::start(&site, "[[rule]]\npeer_port = 1\nalgorithm = \"reno\"\n");
-    let transfer = site.transfer(false, BYTES, || ());
+    let transfer = transfer(&site, Family::V4, BYTES, || ());
     assert!(transfer.intact && transfer.greatest_window > 4 * WINDOW);
     edge.stop();
 }
@@ -159,7 +164,7 @@ fn a_selector_changes_the_algorithm_of_a_flow_that_runs() {
         [[rule]]\nselect = \"s\"\n";
     let edge = AtWork::start(&site, policy);
     let mut seen = Vec::new();
-    let transfer = site.transfer(false, BYTES, || {
+    let transfer = transfer(&site, Family::V4, BYTES, || {
         seen = edge.connections();
     });
     assert!(transfer.intact);
@@ -176,8 +181,8 @@ fn a_selector_changes_the_algorithm_of_a_flow_that_runs() {
 #[test]
 fn flows_of_a_group_divide_the_sum_of_their_windows_by_weight() {
     let Some(site) = site() else { return };
-    let receivers = [(); 2].map(|()| site.receiver(false).unwrap());
-    let ports = [receivers[0].0.port(), receivers[1].0.port()];
+    let listeners = [(); 2].map(|()| site.listen(Family::V4).unwrap());
+    let ports = [&listeners[0], &listeners[1]].map(|it| it.local_addr().unwrap().port());
     let rule = |port: u16, weight: u8| {
         format!(
             "[[rule]]\npeer_port = {port}\nalgorithm = \"constant:cwnd=8\"\nweight = {weight}\n"
@@ -188,8 +193,9 @@ fn flows_of_a_group_divide_the_sum_of_their_windows_by_weight() {
     let stop = AtomicBool::new(false);
     let mss = WINDOW / 10;
     thread::scope(|scope| {
-        for (address, _) in &receivers {
-            let mut stream = site.connect(*address).unwrap();
+        for listener in listeners {
+            let mut stream = site.connect(&listener).unwrap();
+            receive(listener);
             let stop = &stop;
             scope.spawn(move || {
                 while !stop.load(Ordering::Acquire) {
@@ -215,15 +221,14 @@ fn a_port_that_comes_later_is_found() {
     let edge = AtWork::start(&site, HOLD);
     assert!(edge.connections().is_empty());
     let later = Namespace::new().unwrap();
-    site.host
+    site.host()
         .inside(|| make_veth("vnet7", "eth0", later.as_fd()))
         .unwrap()
         .unwrap();
     // The kernel says which programs are at an interface only by number: it is enough that the edge goes on.
     thread::sleep(Duration::from_millis(200));
-    let transfer = site.transfer(false, BYTES / 8, || ());
+    let transfer = transfer(&site, Family::V4, BYTES / 8, || ());
     assert!(transfer.intact && transfer.greatest_window < WINDOW + (1 << 14));
-    assert_eq!(PORTS[0], "vnet0");
     edge.stop();
 }
 

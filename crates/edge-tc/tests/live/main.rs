@@ -2,4 +2,4 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests alone")]
 
 mod guests;
-mod site;
+mod transfer;

@@ -273,3 +273,23 @@ fn what_cannot_be_behind_an_edge_is_refused() {
         assert!(refused.contains(wrong), "{wrong}: {refused}");
     }
 }
+
+/// More than 2³² bytes: sequence numbers wrap, and with them what the box remembers, wherever they begin.
+#[test]
+fn sequence_numbers_of_guests_wrap() {
+    let bytes = (1_u64 << 32) + 100_000_000;
+    let mut network = Dumbbell::new(40_000, 1, 5.0)
+        .flow(Controller::Native(Native::Cubic), Traffic::Bytes(bytes));
+    network.flows[0].tcp.mss = 65_000;
+    network.flows[0].edge = treated("constant", Some(8));
+    let mut config = network.config(1);
+    config.measure.interval = Some(Duration::from_millis(10));
+    let outcome = run_alone(&config);
+    let flow = &outcome.flows[0];
+    assert_eq!((flow.delivered_bytes, flow.requests.len()), (bytes, 1));
+    assert_eq!((flow.retransmissions, flow.timeouts), (0, 0));
+    let most = flow.samples.iter().map(|sample| sample.in_flight / 65_000);
+    assert_eq!(most.max(), Some(20));
+    let edge = outcome.host_edges[0].1;
+    assert_eq!((edge.controlled, edge.ignored, edge.policed), (1, 0, 0));
+}

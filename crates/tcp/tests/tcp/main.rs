@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod agreement;
 mod bottleneck;
 mod invalid_input;
 mod receiver;

@@ -52,6 +52,9 @@ pub(crate) struct Args {
     /// The policy: which connections get which algorithm
     #[arg(long, value_name = "FILE", required = true)]
     policy: Option<PathBuf>,
+    /// Algorithms that a policy read later may name, besides those of the policy now
+    #[arg(long, value_name = "ALGORITHM", value_delimiter = ',')]
+    with: Vec<String>,
     /// Most connections that algorithms control at a time; others pass
     #[arg(long, value_name = "N", default_value_t = EdgeOptions::default().max_flows,
         value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
@@ -90,12 +93,18 @@ fn host(args: &Args) -> Result<(), Failure> {
 fn configuration(args: &Args, file: &Path) -> Result<HostConfig, Failure> {
     let policy = read_edge_policy(file, None)?;
     let folder = file.parent().unwrap_or(Path::new(""));
-    let resolved = policy.algorithms().into_iter().map(|name| {
-        let resolved = resolve(&name, folder)?;
-        Ok((name.to_string(), resolved))
-    });
-    let algorithms = resolved.collect::<Result<Vec<_>, Failure>>()?;
-    if algorithms.is_empty() {
+    let mut algorithms = Vec::new();
+    let named = policy.algorithms();
+    for name in named
+        .iter()
+        .map(|name| &**name)
+        .chain(args.with.iter().map(String::as_str))
+    {
+        if !algorithms.iter().any(|(known, _)| known == name) {
+            algorithms.push((name.to_owned(), resolve(name, folder)?));
+        }
+    }
+    if named.is_empty() {
         return Err(Failure::BadInput(format!(
             "{}: no rule gives connections an algorithm, so there is nothing to run",
             file.display()
