@@ -250,7 +250,7 @@ struct enforcement {
 /* What a controlled flow needs more, by its slot. */
 struct controlled {
 	struct bpf_spin_lock lock; /* over `enforcement` */
-	u32 is_claimed;		   /* an invocation of the flow's program is under way */
+	u32 is_claimed;		   /* an invocation of the flow's program is under way: since when */
 	struct enforcement enforcement;
 	u64 opened_ns;
 	u64 initial; /* the initial window, bytes */

@@ -7,6 +7,14 @@
 #include "invoke.h"
 #include "rewrite.h"
 
+static __always_inline bool is_same(const struct key *a, const struct key *b)
+{
+	const u64 *x = (const u64 *)a, *y = (const u64 *)b;
+
+	_Static_assert(sizeof(struct key) == 48, "six words");
+	return !((x[0] ^ y[0]) | (x[1] ^ y[1]) | (x[2] ^ y[2]) | (x[3] ^ y[3]) | (x[4] ^ y[4]) | (x[5] ^ y[5]));
+}
+
 /* Rewrites the packet at work, of a controlled flow, after its program if it had one to run. */
 __noinline int enforce(struct __sk_buff *skb)
 {
@@ -22,7 +30,8 @@ __noinline int enforce(struct __sk_buff *skb)
 	slot = p->slot;
 	window = p->window;
 	more = bpf_map_lookup_elem(&fw_controlled, &slot);
-	if (!more)
+	/* Another CPU may have given the slot to another flow meanwhile. */
+	if (!more || !is_same(&more->key, &p->key))
 		return 0;
 	e = &more->enforcement;
 	if (p->direction == FROM_GUEST && !e->translates_ecn && !p->is_invoked)

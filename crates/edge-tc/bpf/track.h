@@ -122,16 +122,23 @@ static __always_inline u32 track_locked(struct connection *c, struct controlled 
 	return p->direction == FROM_GUEST ? on_sent(c, more, p) : on_received(c, more, f, p);
 }
 
+#define CLAIM_LASTS 1000 /* 2^20 ns each */
+
 /* A flow's program runs on one CPU at a time: whoever claims the flow runs it, others leave what they
- * counted to the next. */
-static __always_inline bool claim(struct controlled *more)
+ * counted to the next. A claim is the time, never 0. It ends by itself after a second: a process that
+ * is killed may take the programs away between a flow's program and the one that enforces. */
+static __always_inline bool claim(struct controlled *more, u64 now_ns)
 {
-	return __sync_val_compare_and_swap(&more->is_claimed, 0, 1) == 0;
+	u32 now = (u32)(now_ns >> 20) | 1, before = READ_ONCE(more->is_claimed);
+
+	if (before && (s32)(now - before) < CLAIM_LASTS)
+		return false;
+	return __sync_val_compare_and_swap(&more->is_claimed, before, now) == before;
 }
 
 static __always_inline void end_claim(struct controlled *more)
 {
-	__sync_val_compare_and_swap(&more->is_claimed, 1, 0);
+	WRITE_ONCE(more->is_claimed, 0);
 }
 
 /* Whether programs hear of that. */
@@ -178,7 +185,7 @@ __noinline int track(void)
 	p->una = c->una;
 	p->nxt = c->nxt;
 	event = READ_ONCE(p->event);
-	if (more && f && !(p->flags & SYN) && is_heard_of(event) && claim(more)) {
+	if (more && f && !(p->flags & SYN) && is_heard_of(event) && claim(more, p->now_ns)) {
 		p->is_invoked = true;
 		take_signals(c, &more->sender, f, p->now_ns, more->enforcement.told,
 			     event == SENT_AFTER_TIMEOUT);
