@@ -50,7 +50,7 @@ impl Plane {
             let mut control = Control::new(listener);
             while !stopping.load(Ordering::Relaxed) {
                 host.turn(Duration::from_millis(20)).unwrap();
-                control.turn(&mut host, &mut || read(&file));
+                control.turn(&mut host, &|| read(&file));
             }
             control.finish(&mut host);
         });

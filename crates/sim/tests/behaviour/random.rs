@@ -144,6 +144,7 @@ fn tcp() -> impl Strategy<Value = TcpConfig> {
             delayed_ack: delays[0],
             sack_delay: delays[1],
             ecn,
+            ..TcpConfig::default()
         },
     )
 }
