@@ -62,7 +62,12 @@ impl AtWork {
             let mut server = Server::bind(plane, Config::default(), &Endpoints::default()).unwrap();
             let on = vec![PortPattern::new("vnet*").unwrap()];
             let hosted = server.service().plane().algorithms();
-            let edge = EdgeTc::attach(hosted, on, policy, EdgeOptions::default()).unwrap();
+            // A machine at its limit may leave the plane waiting.
+            let options = EdgeOptions {
+                silent_after: Duration::from_secs(5),
+                ..EdgeOptions::default()
+            };
+            let edge = EdgeTc::attach(hosted, on, policy, options).unwrap();
             let (id, _) = server.add(edge).unwrap();
             ready.send(()).unwrap();
             while !stopping.load(Ordering::Acquire) {
