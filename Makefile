@@ -86,6 +86,12 @@ bench-datapath: setup ## the datapath library against libccp, the plane in user 
 	$(CARGO) build --release --locked --package fairwater-bench
 	for name in datapath plane-rate round-trip plane-cpu; do $(TARGET_DIR)/release/fairwater-bench $$name || exit 1; done
 
+bench-edge: setup ## what the edge costs at a guest's port: throughput beside plain forwarding, ns for each packet
+	$(CARGO) build --release --locked --package fairwater-bench
+	$(CARGO) build --release --locked --package fairwater-edge-tc --example cost
+	$(SUDO) $(TARGET_DIR)/release/fairwater-bench edge
+	$(SUDO) $(TARGET_DIR)/release/examples/cost
+
 bench-python: $(VENV)/ready ## how fast reports go through an algorithm in Python, and what memory ten million take; steps of environments
 	$(PIP_INSTALL)
 	$(PYTHON) bench/python/reports.py
