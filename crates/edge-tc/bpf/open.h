@@ -180,7 +180,9 @@ __noinline int promote(void)
 	if (!found || !is_open_now(found, p))
 		return NOT_PROMOTED;
 	it = *found;
-	bpf_map_delete_elem(&fw_candidates, &p->key);
+	/* Of CPUs that see such packets at a time, one opens the connection: a second slot would be lost. */
+	if (bpf_map_delete_elem(&fw_candidates, &p->key))
+		return NOT_PROMOTED;
 	forget(&p->key);
 	c.seen_ns = it.kind == OPENING ? p->now_ns : it.began_ns;
 	if (it.kind == OPENING)
