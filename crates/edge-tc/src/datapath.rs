@@ -262,7 +262,10 @@ impl EdgeTc {
             .update(side.entries(), wanted, prepare)
             .map_err(EdgeError::io("list the network interfaces"))?;
         for change in &changes {
-            if let PortChange::Detached { interface, .. } = change {
+            if let PortChange::Detached { interface, .. } = change
+                // A port that was only renamed is there under the same number.
+                && !self.ports.names().any(|(index, _)| index == *interface)
+            {
                 // Its connections expire.
                 let _ = self.side.forget_port(*interface);
             }
