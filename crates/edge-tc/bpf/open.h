@@ -106,9 +106,10 @@ static __always_inline void begin_frame(struct frame *f, const struct controlled
 	f->algorithm = algorithm;
 	f->aggregate = 0;
 	f->state = FLOW_STARTING;
-	f->stage.part = 0;
 	f->report.slot = slot;
 	f->report.generation++;
+	/* After the generation: a part that the plane writes for the former flow from here on it takes back. */
+	WRITE_ONCE(f->stage.part, 0);
 	f->report.program = NO_PROGRAM;
 	f->report.time_us = now_us;
 	f->report.cwnd = f->cwnd;
