@@ -79,8 +79,8 @@ static __always_inline u64 part_of(const struct frame *f, u64 window)
 
 	if (!part || !of)
 		return window;
-	/* Windows are below 2^30: no overflow. */
-	return window >= of ? part : (part & 0x3fffffff) * (window & 0x3fffffff) / of;
+	/* Beyond any window of TCP, so that the product does not overflow. */
+	return window >= of ? part : min(part, 0xffffffffull) * min(window, 0xffffffffull) / of;
 }
 
 /* The guest's limit after an invocation. */

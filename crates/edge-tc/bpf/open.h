@@ -106,9 +106,10 @@ static __always_inline void begin_frame(struct frame *f, const struct controlled
 	f->algorithm = algorithm;
 	f->aggregate = 0;
 	f->state = FLOW_STARTING;
-	f->stage.part = 0;
 	f->report.slot = slot;
 	f->report.generation++;
+	/* After the generation: a part that the plane writes for the former flow from here on it takes back. */
+	WRITE_ONCE(f->stage.part, 0);
 	f->report.program = NO_PROGRAM;
 	f->report.time_us = now_us;
 	f->report.cwnd = f->cwnd;
@@ -180,7 +181,9 @@ __noinline int promote(void)
 	if (!found || !is_open_now(found, p))
 		return NOT_PROMOTED;
 	it = *found;
-	bpf_map_delete_elem(&fw_candidates, &p->key);
+	/* Of CPUs that see such packets at a time, one opens the connection: a second slot would be lost. */
+	if (bpf_map_delete_elem(&fw_candidates, &p->key))
+		return NOT_PROMOTED;
 	forget(&p->key);
 	c.seen_ns = it.kind == OPENING ? p->now_ns : it.began_ns;
 	if (it.kind == OPENING)

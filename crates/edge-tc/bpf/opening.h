@@ -110,7 +110,10 @@ __noinline int on_syn(struct __sk_buff *skb)
 	rewrite_opening(skb, p, &new);
 	bpf_map_update_elem(&fw_candidates, &p->key, &new, BPF_ANY);
 	c = bpf_map_lookup_elem(&fw_connections, &p->key);
-	if (c)
+	if (c) {
+		bpf_spin_lock(&c->lock);
 		c->bits |= HAS_CANDIDATE;
+		bpf_spin_unlock(&c->lock);
+	}
 	return 0;
 }

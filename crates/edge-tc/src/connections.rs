@@ -112,8 +112,13 @@ impl Describer<'_> {
         frame: Frame<'_>,
     ) {
         described.algorithm = (self.algorithm)(frame.algorithm());
+        let is_late = controlled.limit == Limit::Released;
         let (state, released) = match frame.state() {
             Some(FlowState::Running) => (ConnectionState::Running, None),
+            Some(FlowState::Starting) if is_late => (
+                ConnectionState::Released,
+                Some("no program came for it in time"),
+            ),
             Some(FlowState::Starting) => (ConnectionState::Starting, None),
             Some(FlowState::Faulted) => (ConnectionState::Released, Some("its program failed")),
             Some(FlowState::Fallback) | None => {

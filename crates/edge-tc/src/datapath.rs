@@ -143,11 +143,20 @@ impl EdgeTc {
         Ok(edge)
     }
 
-    /// Takes another policy: connections that open from now on are under it, others stay as they are.
+    /// Takes another policy: connections that open from now on are under it, others stay as they are. `grace`,
+    /// `idle` and `closing` change for all.
     ///
     /// # Errors
-    /// An algorithm that the plane has not or the box cannot run; the former policy stays in force then.
+    /// An algorithm that the plane has not or the box cannot run, what the kernel's data plane has not, or
+    /// another size of a table; the former policy stays in force then.
     pub fn set_policy(&mut self, policy: Arc<EdgePolicy>) -> Result<(), EdgeError> {
+        let sizes = |policy: &EdgePolicy| {
+            let table = &policy.defaults().table;
+            (table.max_flows, table.max_half_open)
+        };
+        if sizes(&policy) != sizes(&self.policy) {
+            return Err(EdgeError::FixedSize);
+        }
         if let Err(error) = self.apply(&policy) {
             self.apply(&self.policy)?;
             return Err(error);
@@ -158,6 +167,13 @@ impl EdgeTc {
 
     fn apply(&self, policy: &EdgePolicy) -> Result<(), EdgeError> {
         possible(policy)?;
+        // Those of selectors too: a flow may come under them later.
+        for name in policy.algorithms() {
+            if self.algorithms.index(&name).is_none() {
+                return Err(EdgeError::NotServed(name));
+            }
+        }
+        self.side.programs.set_grace(policy.defaults().grace);
         for (index, port) in self.ports.names() {
             let sets = policy.port_sets_of(port);
             self.side.programs.set_port_sets(index, sets)?;
@@ -262,7 +278,10 @@ impl EdgeTc {
             .update(side.entries(), wanted, prepare)
             .map_err(EdgeError::io("list the network interfaces"))?;
         for change in &changes {
-            if let PortChange::Detached { interface, .. } = change {
+            if let PortChange::Detached { interface, .. } = change
+                // A port that was only renamed is there under the same number.
+                && !self.ports.names().any(|(index, _)| index == *interface)
+            {
                 // Its connections expire.
                 let _ = self.side.forget_port(*interface);
             }

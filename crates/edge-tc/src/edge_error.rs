@@ -17,6 +17,9 @@ pub enum EdgeError {
     /// The policy asks for what the data plane in the kernel does not have.
     #[error("the edge in the kernel has no {0}")]
     NotInKernel(&'static str),
+    /// The policy wants tables of another size than they were loaded with.
+    #[error("`max_flows` and `max_half_open` cannot change while the edge runs: restart it")]
+    FixedSize,
     /// The data plane refused.
     #[error(transparent)]
     DataPlane(#[from] TcError),

@@ -73,7 +73,9 @@ impl Followed {
             let treatment = treatment.map(|(_, treatment)| treatment);
             let followed = treatment.filter(|it| it.selector.is_some() || it.share.is_some());
             if let Some(treatment) = followed {
-                self.flows.insert(flow, FollowedFlow::new(treatment));
+                // What a resynchronization opens, its event opens once more.
+                let new = || FollowedFlow::new(treatment);
+                self.flows.entry(flow).or_insert_with(new);
             }
         }
         if self.flows.is_empty() {
@@ -103,15 +105,19 @@ impl Followed {
             if let Some(member) = followed.member(frame, &controlled) {
                 let group = followed.treatment.share.as_ref();
                 let group = group.map(|share| Arc::clone(&share.group));
-                members.push((group.unwrap_or_default(), frame, member));
+                members.push((group.unwrap_or_default(), flow, frame, member));
             }
         }
         members.sort_by(|(a, ..), (b, ..)| a.cmp(b));
         for group in members.chunk_by(|(a, ..), (b, ..)| a == b) {
-            let of_group: Vec<Member> = group.iter().map(|(_, _, member)| *member).collect();
+            let of_group: Vec<Member> = group.iter().map(|(.., member)| *member).collect();
             let parts = divide(now, &of_group);
-            for ((_, frame, member), part) in group.iter().zip(parts) {
+            for ((_, flow, frame, member), part) in group.iter().zip(parts) {
                 frame.set_part(part.map(|part| (part, member.window)));
+                // Of the slot's next flow, if it has one meanwhile, it is no part.
+                if side.memory().frame_of(*flow).is_none() {
+                    frame.set_part(None);
+                }
             }
         }
         for flow in gone {

@@ -81,6 +81,16 @@ pub fn bring_up(name: &str) -> io::Result<()> {
     })
 }
 
+/// Renames an interface.
+///
+/// # Errors
+/// It is not there, the new name is taken, or the process lacks `CAP_NET_ADMIN`.
+pub fn rename(name: &str, to: &str) -> io::Result<()> {
+    change(name, |link| {
+        link.attributes.push(LinkAttribute::IfName(to.to_owned()));
+    })
+}
+
 fn change(name: &str, how: impl FnOnce(&mut LinkMessage)) -> io::Result<()> {
     let mut link = LinkMessage::default();
     link.header.index = index_of(name)?;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
 use fairwater_edge::Direction;
-use fairwater_edge_tc::{Control, Fate, Rule, run};
+use fairwater_edge_tc::{Control, Fate, Rule, RuleVlan, run};
 use fairwater_lang::compile;
 use fairwater_wire::{EcnCodepoint, Seq, TcpFlags};
 
@@ -30,6 +30,22 @@ const SUM: &str = "(def (Report (volatile acked 0)) (bytes 0) (calls 0))
         (fallthrough))
     (when false (report))";
 
+/// Controls every connection.
+const RULES: [Rule; 1] = [Rule {
+    port_sets: 0,
+    vlan: RuleVlan::Any,
+    guest: None,
+    peer: None,
+    guest_ports: 0..=u16::MAX,
+    peer_ports: 0..=u16::MAX,
+    action: Some(Control {
+        algorithm: 0,
+        ecn: false,
+        police: false,
+        max_scale: None,
+    }),
+}];
+
 fn packet(direction: Direction, seq: u32, ack: u32, payload: u32) -> Packet {
     Packet {
         direction,
@@ -44,7 +60,16 @@ fn packet(direction: Direction, seq: u32, ack: u32, payload: u32) -> Packet {
     }
 }
 
-fn open(kernel: &mut Kernel) {
+/// The programs, and a rule that controls every connection.
+fn controlling() -> Kernel {
+    let program = compile("test", SUM).unwrap().program;
+    let mut kernel = Kernel::new(&program);
+    kernel.begin(&RULES);
+    kernel
+}
+
+/// The three packets that open the connection.
+fn opening() -> [Packet; 3] {
     let syn = Syn {
         mss: Some(MSS as u16),
         scale: Some(7),
@@ -60,7 +85,11 @@ fn open(kernel: &mut Kernel) {
     let mut answer = packet(Direction::ToGuest, 0, 1, 0);
     (answer.flags, answer.options) = (TcpFlags::SYN | TcpFlags::ACK, syn.options(true));
     let third = packet(Direction::FromGuest, 1, 1, 0);
-    for packet in [first, answer, third] {
+    [first, answer, third]
+}
+
+fn open(kernel: &mut Kernel) {
+    for packet in opening() {
         kernel.pass(1_000_000_000, packet.direction, &PATH.frame(&packet));
     }
 }
@@ -71,18 +100,7 @@ fn every_byte_is_told_once() {
     if !is_privileged() {
         return;
     }
-    let program = compile("test", SUM).unwrap().program;
-    let mut kernel = Kernel::new(&program);
-    let control = Control {
-        algorithm: 0,
-        ecn: false,
-        police: false,
-        max_scale: None,
-    };
-    kernel.begin(&[Rule {
-        action: Some(control),
-        ..Rule::default()
-    }]);
+    let mut kernel = controlling();
     open(&mut kernel);
     let programs = &kernel.programs;
     let (from, to) = (programs.from_guest.as_fd(), programs.to_guest.as_fd());
@@ -127,4 +145,37 @@ fn every_byte_is_told_once() {
     };
     assert_eq!(bytes, u64::from(SEGMENTS + 1) * u64::from(MSS));
     assert!(calls > 10, "{calls} invocations");
+}
+
+/// Two packets that both prove that a connection is open take one slot, though two CPUs see them at a time.
+#[test]
+fn a_connection_that_two_cpus_open_takes_one_slot() {
+    if !is_privileged() {
+        return;
+    }
+    let mut kernel = controlling();
+    let [first, answer, third] = opening();
+    let third = PATH.frame(&third);
+    for round in 0..500 {
+        kernel.begin(&RULES);
+        for packet in [&first, &answer] {
+            kernel.pass(1_000_000_000, packet.direction, &PATH.frame(packet));
+        }
+        let from = kernel.programs.from_guest.as_fd();
+        let arrived = AtomicU32::new(0);
+        let pass = || {
+            arrived.fetch_add(1, Ordering::AcqRel);
+            while arrived.load(Ordering::Acquire) < 2 {
+                std::hint::spin_loop();
+            }
+            run(from, &third, &mut [0; 2_048], 1).unwrap();
+        };
+        thread::scope(|scope| {
+            scope.spawn(pass);
+            pass();
+        });
+        let connection = kernel.programs.connection(&PATH.key()).unwrap().unwrap();
+        let is_controlled = matches!(connection.fate, Fate::Controlled(_));
+        assert!(is_controlled, "round {round}: {connection:?}");
+    }
 }

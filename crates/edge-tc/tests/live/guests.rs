@@ -10,7 +10,7 @@ use fairwater_algorithms::by_spec;
 use fairwater_edge::policy::{EdgePolicy, PortPattern};
 use fairwater_edge_tc::{ConnectionState, DescribedConnection, EdgeOptions, EdgeTc};
 use fairwater_hosting::plane_of;
-use fairwater_netlink::{Namespace, enter, make_veth};
+use fairwater_netlink::{Namespace, enter, make_veth, rename};
 use fairwater_service::{Config, Endpoints, Server};
 use fairwater_testbed::{BridgedSite, Family};
 use std::os::fd::AsFd;
@@ -36,11 +36,14 @@ fn site() -> Option<BridgedSite> {
     }
 }
 
+/// What is done with the edge between two turns.
+type Question = Box<dyn FnOnce(&mut EdgeTc) + Send>;
+
 /// The edge at work in the host's namespace, in a thread.
 struct AtWork {
     stop: Arc<AtomicBool>,
-    /// Asks for the connections.
-    ask: mpsc::Sender<mpsc::Sender<Vec<DescribedConnection>>>,
+    /// Runs closures between two turns.
+    ask: mpsc::Sender<Question>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -51,7 +54,7 @@ impl AtWork {
         let namespace = site.host().as_fd().try_clone_to_owned().unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let stopping = Arc::clone(&stop);
-        let (ask, asked) = mpsc::channel::<mpsc::Sender<Vec<DescribedConnection>>>();
+        let (ask, asked) = mpsc::channel::<Question>();
         let (ready, is_ready) = mpsc::channel();
         let thread = thread::spawn(move || {
             enter(namespace.as_fd()).unwrap();
@@ -72,9 +75,8 @@ impl AtWork {
             ready.send(()).unwrap();
             while !stopping.load(Ordering::Acquire) {
                 server.turn(Duration::from_millis(5)).unwrap();
-                for answer in asked.try_iter() {
-                    let edge = server.datapath::<EdgeTc>(id).unwrap();
-                    answer.send(edge.connections().unwrap()).unwrap();
+                for question in asked.try_iter() {
+                    question(server.datapath_mut::<EdgeTc>(id).unwrap());
                 }
             }
         });
@@ -86,10 +88,18 @@ impl AtWork {
         }
     }
 
-    fn connections(&self) -> Vec<DescribedConnection> {
+    fn with<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&mut EdgeTc) -> T + Send + 'static,
+    ) -> T {
         let (answer, answered) = mpsc::channel();
-        self.ask.send(answer).unwrap();
+        let question = move |edge: &mut EdgeTc| answer.send(question(edge)).unwrap();
+        self.ask.send(Box::new(question)).unwrap();
         answered.recv().unwrap()
+    }
+
+    fn connections(&self) -> Vec<DescribedConnection> {
+        self.with(|edge| edge.connections().unwrap())
     }
 
     fn stop(mut self) {
@@ -232,6 +242,43 @@ fn a_port_that_comes_later_is_found() {
         .unwrap();
     // The kernel says which programs are at an interface only by number: it is enough that the edge goes on.
     thread::sleep(Duration::from_millis(200));
+    let transfer = transfer(&site, Family::V4, BYTES / 8, || ());
+    assert!(transfer.intact && transfer.greatest_window < WINDOW + (1 << 14));
+    edge.stop();
+}
+
+#[test]
+fn a_port_that_is_renamed_stays_in_its_sets() {
+    let Some(site) = site() else { return };
+    let policy = "[[rule]]\nport = \"vnet*\"\nalgorithm = \"constant:cwnd=10\"\n";
+    let edge = AtWork::start(&site, policy);
+    let renamed = site.host().inside(|| rename("vnet0", "vnet9")).unwrap();
+    renamed.unwrap();
+    eventually(|| {
+        let is_known = edge.with(|edge| edge.ports().any(|(_, name)| name == "vnet9"));
+        is_known.then_some(())
+    });
+    let transfer = transfer(&site, Family::V4, BYTES / 8, || ());
+    assert!(transfer.intact && transfer.greatest_window < WINDOW + (1 << 14));
+    edge.stop();
+}
+
+#[test]
+fn a_policy_that_cannot_be_in_force_changes_nothing() {
+    let Some(site) = site() else { return };
+    let policy = "[[rule]]\nport = \"vnet*\"\nalgorithm = \"constant:cwnd=10\"\n";
+    let edge = AtWork::start(&site, policy);
+    let unhosted = "[selector.s]\nfirst = \"constant:cwnd=10\"\n\
+        [[selector.s.when]]\nlost = true\nalgorithm = \"reno\"\n\
+        [[selector.s.when]]\nalgorithm = \"constant:cwnd=10\"\n\
+        [[rule]]\nport = \"tap*\"\nselect = \"s\"\n";
+    let sized = "[defaults]\nmax_flows = 77\n".to_owned() + policy;
+    for (text, why) in [(unhosted, "reno"), (&sized, "max_flows")] {
+        let parsed = EdgePolicy::parse("test", text, None).unwrap();
+        let taken = edge.with(|edge| edge.set_policy(Arc::new(parsed.policy)));
+        let error = taken.unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+    }
     let transfer = transfer(&site, Family::V4, BYTES / 8, || ());
     assert!(transfer.intact && transfer.greatest_window < WINDOW + (1 << 14));
     edge.stop();

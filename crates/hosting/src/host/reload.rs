@@ -35,7 +35,13 @@ impl Host {
         if let Some(edge) = &config.edge {
             notices.extend(self.reload_edge(edge).map_err(ReloadError::Edge)?);
         }
-        self.reload_default(&config, &mut notices)?;
+        if let Err(error) = self.reload_default(&config, &mut notices) {
+            if let Some(former) = self.config.edge.clone() {
+                // It was in force a moment ago, and the kernel takes it again.
+                let _ = self.reload_edge(&former);
+            }
+            return Err(error);
+        }
         if config.policy != self.config.policy {
             notices.push(format!(
                 "The policy has {} now, and had {}.",

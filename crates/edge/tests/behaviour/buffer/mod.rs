@@ -4,3 +4,5 @@ mod malformed;
 mod model;
 mod packets;
 mod properties;
+mod returns;
+mod setup;

@@ -3,7 +3,6 @@
 use fairwater_edge::Direction::{FromGuest, ToGuest};
 use fairwater_edge::buffer::{BufferConfig, ReturnReason};
 use fairwater_edge::{Direction, PortPacket, Verdict};
-use fairwater_net::Time;
 use fairwater_wire::{
     Checksum, EcnCodepoint, Layout, Packet, Rewriter, TcpFlags, TcpOption, checksum,
 };
@@ -13,16 +12,16 @@ use crate::support::{Fields, MSS, key, ms, syn};
 
 /// What tests compare of a packet.
 #[derive(Debug, PartialEq, Eq)]
-struct Said {
-    direction: Direction,
-    seq: u32,
-    ack: u32,
-    flags: TcpFlags,
-    payload: usize,
-    sack: Vec<(u32, u32)>,
+pub(super) struct Said {
+    pub(super) direction: Direction,
+    pub(super) seq: u32,
+    pub(super) ack: u32,
+    pub(super) flags: TcpFlags,
+    pub(super) payload: usize,
+    pub(super) sack: Vec<(u32, u32)>,
 }
 
-fn said((direction, bytes): &(Direction, Vec<u8>)) -> Said {
+pub(super) fn said((direction, bytes): &(Direction, Vec<u8>)) -> Said {
     let packet = Packet::parse_ip(bytes).unwrap();
     let tcp = packet.tcp().unwrap();
     let options = tcp.option_summary().unwrap();
@@ -40,7 +39,7 @@ fn said((direction, bytes): &(Direction, Vec<u8>)) -> Said {
     }
 }
 
-fn data(seq: u32, segments: u32) -> Fields {
+pub(super) fn data(seq: u32, segments: u32) -> Fields {
     Fields {
         seq,
         ack: 1,
@@ -49,7 +48,7 @@ fn data(seq: u32, segments: u32) -> Fields {
     }
 }
 
-fn ack(ack: u32) -> Fields {
+pub(super) fn ack(ack: u32) -> Fields {
     Fields {
         seq: 1,
         ack,
@@ -59,7 +58,7 @@ fn ack(ack: u32) -> Fields {
 }
 
 /// A box whose connections have a window of so many segments; one is open, its data begins at 1 both ways.
-fn held(segments: u32) -> Box {
+pub(super) fn held(segments: u32) -> Box {
     let mut it = Box::buffering(
         &constant(u64::from(segments * MSS)),
         BufferConfig::default(),
@@ -75,10 +74,10 @@ fn held(segments: u32) -> Box {
 }
 
 /// The first byte that a test sends after [`held`].
-const NEXT: u32 = 1 + MSS;
+pub(super) const NEXT: u32 = 1 + MSS;
 
 /// Sequence number and payload of what leaves for the network.
-fn sizes(it: &mut Box) -> Vec<(u32, usize)> {
+pub(super) fn sizes(it: &mut Box) -> Vec<(u32, usize)> {
     let packets = it.poll();
     let packets = packets.iter().map(said);
     packets
@@ -87,7 +86,7 @@ fn sizes(it: &mut Box) -> Vec<(u32, usize)> {
         .collect()
 }
 
-fn returned(it: &Box, reason: ReturnReason) -> u64 {
+pub(super) fn returned(it: &Box, reason: ReturnReason) -> u64 {
     it.edge.buffer_statistics().returned[reason.index()]
 }
 
@@ -351,71 +350,6 @@ fn a_guest_whose_packet_was_lost_before_the_box_is_told() {
     assert_eq!(sizes(&mut it), left);
 }
 
-#[test]
-fn a_silent_plane_lets_go_and_takes_again() {
-    let mut it = held(2);
-    it.sent(&data(NEXT, 5));
-    it.poll();
-    // A loss is known, and hidden.
-    it.now = ms(40);
-    let duplicate = Fields {
-        sack: vec![(NEXT + MSS, NEXT + 2 * MSS)],
-        ..ack(NEXT)
-    };
-    assert_eq!(it.pass(ToGuest, duplicate.packet(ToGuest)), None);
-    it.is_alive = false;
-    it.now = ms(5_000);
-    let end = NEXT + 5 * MSS;
-    let duplicate = Fields {
-        window: 5_001,
-        ..duplicate
-    };
-    it.received(&duplicate);
-    assert_eq!(it.edge.held().0, 0);
-    assert_eq!(returned(&it, ReturnReason::Released), 1);
-    // What was held leaves, and the guest is told of the loss.
-    let left: Vec<_> = it.poll().iter().map(said).collect();
-    let to_guest = left.iter().filter(|said| said.direction == ToGuest);
-    let sacks: Vec<_> = to_guest.map(|said| said.sack.clone()).collect();
-    assert_eq!(sacks, vec![vec![(NEXT + MSS, NEXT + 2 * MSS)]; 3]);
-    assert_eq!(
-        left.iter().map(|said| said.payload).max(),
-        Some(MSS as usize)
-    );
-    // The guest repairs it, and sees the peer's answers.
-    assert!(it.sent(&data(NEXT, 1)).is_some());
-    it.received(&ack(end));
-    assert!(it.sent(&data(end, 1)).is_some());
-    it.is_alive = true;
-    it.serve();
-    it.received(&ack(end + MSS));
-    it.sent(&data(end + MSS, 1));
-    it.received(&ack(end + 2 * MSS));
-    assert_eq!(it.sent(&data(end + 2 * MSS, 1)), None);
-    assert_eq!(sizes(&mut it), [(end + 2 * MSS, MSS as usize)]);
-}
-
-/// What the box sends again does not arrive, as after a change of the path's MTU: the guest is left to itself.
-#[test]
-fn a_guest_is_left_to_itself_where_the_box_makes_no_progress() {
-    let mut it = held(4);
-    it.sent(&data(NEXT, 3));
-    it.poll();
-    let mut timers = 0;
-    while let Some(at) = it.edge.next_timer() {
-        it.now = at;
-        it.edge.on_timer(at);
-        it.serve();
-        it.poll();
-        timers += 1;
-        assert!(timers < 20);
-    }
-    assert_eq!(returned(&it, ReturnReason::Stalled), 1);
-    assert_eq!(it.edge.held(), (0, 0));
-    assert!(it.sent(&data(NEXT, 1)).is_some());
-    assert!(it.sent(&data(NEXT + 3 * MSS, 1)).is_some());
-}
-
 /// A rate below one segment in a round trip (vCC §2, "Buffer ACKs").
 #[test]
 fn a_rate_paces_packets() {
@@ -447,47 +381,6 @@ fn a_rate_paces_packets() {
         .map(|pair| pair[1] - pair[0])
         .collect();
     assert!(gaps.iter().all(|gap| (95..=105).contains(gap)), "{gaps:?}");
-}
-
-#[test]
-fn memory_is_bounded_and_the_oldest_goes_first() {
-    let config = BufferConfig {
-        max_flow_bytes: 20 * MSS as usize,
-        max_bytes: 500_000,
-        ..BufferConfig::default()
-    };
-    let mut it = Box::buffering(&constant(u64::from(2 * MSS)), config);
-    for port in 1_000..1_200 {
-        let of = |fields: Fields| Fields {
-            guest_port: port,
-            ..fields
-        };
-        it.sent(&of(syn(0, None, true)));
-        it.received(&of(syn(0, Some(1), true)));
-        it.sent(&of(data(1, 0)));
-        // More than the guest was told of, and than is held.
-        for n in 0..30 {
-            it.sent(&of(data(1 + n * MSS, 1)));
-            assert!(
-                it.edge.held().1 <= config.max_bytes + 100_000,
-                "{:?}",
-                it.edge.held()
-            );
-        }
-        it.poll();
-        assert!(it.edge.held().1 <= config.max_bytes);
-    }
-    let statistics = it.edge.buffer_statistics();
-    assert_eq!(statistics.begun, 200);
-    let (held, _) = it.edge.held();
-    assert_eq!(returned(&it, ReturnReason::Memory), 200 - held as u64);
-    assert!(held >= 10);
-    // Those that went back pass.
-    let of_first = Fields {
-        guest_port: 1_000,
-        ..data(1, 1)
-    };
-    assert!(it.sent(&of_first).is_some());
 }
 
 #[test]
@@ -571,20 +464,6 @@ fn marks_of_the_peers_data_are_echoed_in_what_the_box_writes() {
     assert!(echoes(&mut it, NEXT + 2 * MSS));
     it.pass(ToGuest, from_peer(1, TcpFlags::CWR, EcnCodepoint::Ect0));
     assert!(!echoes(&mut it, NEXT + 3 * MSS));
-}
-
-#[test]
-fn a_connection_that_is_forgotten_is_not_held() {
-    let mut it = held(2);
-    it.sent(&data(NEXT, 5));
-    it.poll();
-    // Another connection on the same ports, and a long silence.
-    it.open_with(&syn(500_000, None, true), &syn(0, Some(500_001), true));
-    it.sent(&data(1, 1));
-    it.edge.expire(Time::from_millis(100_000_000));
-    assert_eq!(it.edge.held(), (0, 0));
-    assert_eq!(it.edge.next_timer(), None);
-    assert_eq!(it.poll(), []);
 }
 
 /// What the box writes has the guest's Ethernet header, hop limit and DSCP.

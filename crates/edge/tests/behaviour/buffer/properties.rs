@@ -3,7 +3,8 @@
 use fairwater_edge::buffer::BufferConfig;
 use proptest::prelude::*;
 
-use super::model::{Fate, Model, Outcome, Path, Setup};
+use super::model::Model;
+use super::setup::{Fate, Outcome, Path, Setup};
 use crate::plane::{Box, constant};
 
 /// A window that is about the path's bandwidth-delay product.
