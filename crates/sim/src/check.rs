@@ -581,6 +581,10 @@ fn edge_errors(flow: &FlowConfig) -> impl Iterator<Item = &'static str> {
             scale.is_some_and(|scale| scale > MAX_WINDOW_SCALE),
             "a window scale is 14 at most (RFC 7323 §2.3)",
         ),
+        (
+            flow.edge.as_ref().and_then(|edge| edge.weight) == Some(0),
+            "a weight is 1 at least",
+        ),
     ]
     .into_iter()
     .filter_map(move |(is_wrong, message)| (is_behind && is_wrong).then_some(message))
