@@ -1,8 +1,8 @@
 """Print the tables of docs/edge-figures.md from the results of `fairwater run scenarios/edge/…`.
 
-    python scripts/edge-figures.py shares|ratios|resent|windows|times RESULTS
+    python scripts/edge-figures.py shares|ratios|resent|windows|weights|times RESULTS
 
-`windows` reads the samples, for which it needs pyarrow.
+`windows` and `weights` read the samples, for which they need pyarrow.
 """
 
 import json
@@ -106,6 +106,38 @@ def falls_of(values: list[float]) -> Iterator[float]:
             peak = low = value
 
 
+def weights(folder: Path) -> None:
+    """Of flows by weight: the preferred flows' goodput to the others', and the sum, Mbit/s.
+
+    Samples are 20 ms long. The ratio is of 5 to 8 s, the sum of 2 to 4, 5 to 8 and 9 to 12 s.
+    """
+    import pyarrow.parquet as pq
+
+    phases = ((2.0, 4.0), (5.0, 8.0), (9.0, 12.0))
+    columns = pq.read_table(folder / "flow_series.parquet").to_pydict()
+    variables = [columns[name] for name in columns if name.startswith("$")]
+    names = ("seed", "flow", "at_s", "throughput_bps")
+    rows = zip(*(columns[name] for name in names), *variables, strict=True)
+    sums: dict[Key, dict[int, dict]] = defaultdict(lambda: defaultdict(lambda: defaultdict(int)))
+    for seed, flow, at_s, bps, *key in rows:
+        for phase, (start, end) in enumerate(phases):
+            if start < at_s <= end:
+                sums[tuple(key)][seed][phase, flow.split(".")[0]] += 0.02 * bps
+    for key, seeds in sums.items():
+        during = [(run[1, "preferred"] / 3) / (run[1, "others"] / 2) for run in seeds.values()]
+        totals = [
+            spread(
+                [
+                    1e-6 * (run[phase, "others"] + run[phase, "preferred"]) / (end - start)
+                    for run in seeds.values()
+                ],
+                2,
+            )
+            for phase, (start, end) in enumerate(phases)
+        ]
+        print(" | ".join([*key, spread(during, 3), *totals]))
+
+
 def times(folder: Path) -> None:
     """Completion times, s."""
     took: dict[Key, list[float]] = defaultdict(list)
@@ -115,7 +147,7 @@ def times(folder: Path) -> None:
     table((key, [spread(values, 3), f"{len(values)} runs"]) for key, values in took.items())
 
 
-TABLES = {name.__name__: name for name in (shares, ratios, resent, windows, times)}
+TABLES = {name.__name__: name for name in (shares, ratios, resent, windows, weights, times)}
 
 if __name__ == "__main__":
     if len(sys.argv) != 3 or sys.argv[1] not in TABLES:

@@ -51,6 +51,9 @@ pub struct EdgeTreatment {
     pub police: bool,
     /// Greatest shift of the receive window that the sender is told of; `None` leaves the receiver's.
     pub max_scale: Option<u8>,
+    /// Weight, from 1, by which the box divides the sum of the windows among the sender's host's flows that have one
+    /// (vCC §4); `None` leaves the flow its own window.
+    pub weight: Option<u16>,
 }
 
 /// What decides cwnd and rate.

@@ -11,6 +11,9 @@ use crate::tree::{Node, Value};
 /// Greatest shift of a window (RFC 7323 §2.3).
 const MAX_SCALE: u8 = 14;
 
+/// Greatest weight, as in a policy of an edge.
+const MAX_WEIGHT: u16 = 1_000;
+
 /// Whether there is a box: `edge = false` is none, for sweeps over flows with a box and without.
 pub(crate) fn is_there(node: &Node) -> bool {
     !matches!(node.value, Value::Boolean(false))
@@ -29,12 +32,14 @@ pub(crate) fn read(node: &Node, context: &Context<'_>) -> Option<EdgeTreatment> 
     let mut flag = |key| fields.optional(key, quantity::boolean).unwrap_or(false);
     let (ecn, police) = (flag("ecn"), flag("police"));
     let max_scale = fields.optional("max_scale", scale);
+    let weight = fields.optional("weight", weight);
     fields.finish();
     Some(EdgeTreatment {
         algorithm: algorithm?,
         ecn,
         police,
         max_scale,
+        weight,
     })
 }
 
@@ -75,6 +80,17 @@ fn scale(node: &Node) -> Result<u8, InvalidValue> {
         .ok_or_else(|| InvalidValue {
             message: "the window scale is out of range (RFC 7323 §2.3)".to_owned(),
             allowed: "from 0 to 14".to_owned(),
+        })
+}
+
+fn weight(node: &Node) -> Result<u16, InvalidValue> {
+    let weight = quantity::integer(node).ok();
+    let weight = weight.and_then(|weight| u16::try_from(weight).ok());
+    weight
+        .filter(|weight| (1..=MAX_WEIGHT).contains(weight))
+        .ok_or_else(|| InvalidValue {
+            message: "the weight is out of range".to_owned(),
+            allowed: format!("from 1 to {MAX_WEIGHT}"),
         })
 }
 

@@ -70,7 +70,7 @@ fn a_flow_may_be_behind_an_edge_that_runs_another_algorithm() {
 
         [[flow]]
         algorithm = "native:cubic"
-        edge = { algorithm = "reno", ecn = true, max_scale = 3 }
+        edge = { algorithm = "reno", ecn = true, max_scale = 3, weight = 16 }
 
         [[flow]]
         algorithm = "cubic"
@@ -86,6 +86,7 @@ fn a_flow_may_be_behind_an_edge_that_runs_another_algorithm() {
         ecn: true,
         police: false,
         max_scale: Some(3),
+        weight: Some(16),
     };
     assert_eq!(flows[0].edge, Some(expected));
     assert_eq!(flows[1].edge, None);

@@ -27,6 +27,9 @@ const MAX_PACKET: usize = 1 << 16;
 /// How often boxes look for connections that have ended: it takes time in their number.
 const EXPIRY_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Interval of divisions before a box has measured an RTT, and the least one.
+const MIN_DIVISION_INTERVAL: Duration = Duration::from_micros(10);
+
 /// A plane, the datapaths, and the packets between them.
 #[derive(Debug)]
 pub(crate) struct PlaneLink {
@@ -48,6 +51,8 @@ pub(crate) struct PlaneLink {
 #[derive(Debug)]
 struct DatapathHost {
     datapath: HostDatapath,
+    /// When the box next divides windows by weight; `None` if no flow has a weight.
+    divides_at: Option<Time>,
     plane: PeerId,
     peer: fairwater_service::PeerId,
 }
@@ -172,13 +177,14 @@ impl PlaneLink {
         self.join(HostDatapath::Senders(Box::new(datapath)), plane)
     }
 
-    /// Another box at a host's edge, which does with the guests' connections as `policy` says; `None` when there
-    /// are too many datapaths.
+    /// Another box at a host's edge, which does with the guests' connections as `policy` says, and divides windows
+    /// if treatments of `policy` have weights; `None` when there are too many datapaths.
     pub(crate) fn add_edge(
         &mut self,
         name: &str,
         silence: Duration,
         policy: Policy,
+        divides: bool,
     ) -> Option<Host> {
         let mut datapath = Datapath::new(fairwater_datapath::Config {
             name: name.to_owned(),
@@ -189,7 +195,9 @@ impl PlaneLink {
         });
         let plane = datapath.add_peer(Dialect::Own, 0);
         let edge = Edge::new(TableConfig::default(), datapath, plane, policy);
-        self.join(HostDatapath::Guests(Box::new(edge)), plane)
+        let host = self.join(HostDatapath::Guests(Box::new(edge)), plane)?;
+        self.hosts[host as usize].divides_at = divides.then_some(Time::ZERO);
+        Some(host)
     }
 
     fn join(&mut self, datapath: HostDatapath, plane: PeerId) -> Option<Host> {
@@ -197,6 +205,7 @@ impl PlaneLink {
         let host = Host::try_from(peer.index()).ok()?;
         self.hosts.push(DatapathHost {
             datapath,
+            divides_at: None,
             plane,
             peer,
         });
@@ -247,9 +256,14 @@ impl PlaneLink {
 
     /// A packet passes the box at a host's edge.
     pub(crate) fn pass(&mut self, host: Host, packet: PortPacket<'_>, now: Time) -> Verdict {
-        let HostDatapath::Guests(edge) = &mut self.hosts[host as usize].datapath else {
+        let joined = &mut self.hosts[host as usize];
+        let HostDatapath::Guests(edge) = &mut joined.datapath else {
             return Verdict::Pass;
         };
+        if joined.divides_at.is_some_and(|at| at <= now) {
+            edge.divide(now);
+            joined.divides_at = Some(now + division_interval(edge));
+        }
         let verdict = edge.on_packet(now, packet);
         self.transmit(host, now);
         verdict
@@ -448,6 +462,20 @@ impl PlaneLink {
         self.collect_notices(now);
         self.notices
     }
+}
+
+/// Half of the least smoothed RTT of the connections with a weight ([`Edge::divide`]).
+fn division_interval(edge: &Edge) -> Duration {
+    let connections = edge.connections().iter();
+    let rtts_us = connections.filter_map(|(_, _, flow, fate)| match fate {
+        Fate::Controlled(controlled) => {
+            controlled.treatment().share.as_ref()?;
+            Some(flow.sender().srtt_us()).filter(|srtt_us| *srtt_us > 0)
+        }
+        Fate::Passed | Fate::Exempt(_) => None,
+    });
+    let half = Duration::from_micros(rtts_us.min().unwrap_or_default()) / 2;
+    half.max(MIN_DIVISION_INTERVAL)
 }
 
 /// The clock of datapaths.

@@ -8,6 +8,7 @@ mod stepping;
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Deref};
 
+use fairwater_edge::policy::Share;
 use fairwater_edge::{FlowKey, Treatment};
 use fairwater_net::Time;
 use fairwater_plane::Plane;
@@ -64,6 +65,10 @@ fn add_edges(config: &Experiment, plane: &mut PlaneLink) -> BTreeMap<NodeId, Hos
                 ecn: edge.ecn,
                 police: edge.police,
                 max_scale: edge.max_scale,
+                share: edge.weight.map(|weight| Share {
+                    group: "".into(),
+                    weight,
+                }),
                 ..Treatment::default()
             };
             let of_host = treatments.entry(flow.from).or_default();
@@ -72,8 +77,9 @@ fn add_edges(config: &Experiment, plane: &mut PlaneLink) -> BTreeMap<NodeId, Hos
     }
     let added = treatments.into_iter().filter_map(|(node, treatments)| {
         let name = format!("edge of host {}", node.0);
+        let divides = treatments.values().any(|each| each.share.is_some());
         let policy = Box::new(move |key: &FlowKey| treatments.get(&key.interface).cloned());
-        let host = plane.add_edge(&name, config.plane.silence, policy)?;
+        let host = plane.add_edge(&name, config.plane.silence, policy, divides)?;
         Some((node, host))
     });
     added.collect()

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use fairwater_net::{Jitter, LossConfig, Probability, QueueConfig, RedConfig, Time};
 use fairwater_sim::{
-    Controller, Ecn, EdgeTreatment, Experiment, FlowConfig, Native, Outcome, TcpConfig, Traffic,
-    run,
+    Controller, Ecn, EdgeTreatment, Experiment, FlowConfig, FlowOutcome, Native, Outcome,
+    TcpConfig, Traffic, run,
 };
 
 use crate::support::{BOTTLENECK, Dumbbell, jain, plane, rate};
@@ -43,6 +43,7 @@ fn behind(algorithm: &str, ecn: bool, guest: FlowConfig) -> FlowConfig {
             ecn,
             police: false,
             max_scale: Some(3),
+            weight: None,
         }),
         ..guest
     }
@@ -99,6 +100,7 @@ fn treated(algorithm: &str, max_scale: Option<u8>) -> Option<EdgeTreatment> {
         ecn: false,
         police: true,
         max_scale,
+        weight: None,
     })
 }
 
@@ -107,9 +109,13 @@ fn run_alone(config: &Experiment) -> Outcome {
     run(config, plane(&algorithms), &mut ()).unwrap()
 }
 
-/// Most segments in flight at any sample from `from_s` to `to_s`.
+/// Most segments in flight at any sample from `from_s` to `to_s`, of the first flow.
 fn most_in_flight(outcome: &Outcome, from_s: f64, to_s: f64) -> u64 {
-    let samples = outcome.flows[0].samples.iter();
+    most_of_flow(&outcome.flows[0], from_s, to_s)
+}
+
+fn most_of_flow(flow: &FlowOutcome, from_s: f64, to_s: f64) -> u64 {
+    let samples = flow.samples.iter();
     let within = samples.filter(|sample| (from_s..to_s).contains(&sample.at.as_secs_f64()));
     within.map(|sample| sample.in_flight / 1448).max().unwrap()
 }
@@ -140,6 +146,38 @@ fn a_guest_keeps_to_the_window_of_the_algorithm_at_the_edge() {
             "{algorithm}: {held_us}, {free_us}"
         );
         assert!(held.flows[0].fallback.is_none());
+    }
+}
+
+/// vCC §4, figure 12: two flows divide the sum of their windows, 1:3, while the preferred one sends; after that the
+/// other has its own window again.
+#[test]
+fn guests_of_one_host_divide_their_windows_by_weight() {
+    let behind = |weight| {
+        let treatment = treated("constant", Some(3)).unwrap();
+        Some(EdgeTreatment {
+            weight,
+            ..treatment
+        })
+    };
+    for (weights, parts) in [([Some(1), Some(3)], (10, 30)), ([Some(1), None], (20, 20))] {
+        let mut config = alone(None, 12.0);
+        config.flows.push(config.flows[0].clone());
+        for (flow, weight) in config.flows.iter_mut().zip(weights) {
+            flow.edge = behind(weight);
+        }
+        config.flows[1].start = Time::from_millis(4_000);
+        config.flows[1].stop = Some(Time::from_millis(8_000));
+        let outcome = run_alone(&config);
+        let [other, preferred] = &outcome.flows[..] else {
+            panic!("two flows");
+        };
+        assert_eq!(most_of_flow(other, 2.0, 4.0), 20, "alone");
+        let of_both = [other, preferred].map(|flow| most_of_flow(flow, 4.3, 8.0));
+        assert_eq!(of_both, [parts.0, parts.1], "{weights:?}");
+        assert_eq!(most_of_flow(other, 8.3, 12.0), 20, "alone again");
+        assert_eq!(most_of_flow(preferred, 8.3, 12.0), 0);
+        assert_eq!(other.retransmissions + preferred.retransmissions, 0);
     }
 }
 
@@ -255,6 +293,7 @@ fn what_cannot_be_behind_an_edge_is_refused() {
         ecn: true,
         police: false,
         max_scale: Some(15),
+        weight: Some(0),
     });
     network.flows[0].tcp = TcpConfig {
         ecn: Ecn::Dctcp,
@@ -268,6 +307,7 @@ fn what_cannot_be_behind_an_edge_is_refused() {
         "behind an edge, the flow's own ECN is `off` or `classic`",
         "behind an edge, a flow needs the handshake",
         "a window scale is 14 at most",
+        "a weight is 1 at least",
         "the plane has no algorithm `unknown`",
     ] {
         assert!(refused.contains(wrong), "{wrong}: {refused}");
