@@ -109,6 +109,7 @@ fn each_example_of_an_edge_runs() {
         ("vcc-04.toml", "duration=100ms"),
         ("vcc-10.toml", "duration=1s"),
         ("vcc-11.toml", "duration=300ms"),
+        ("vcc-12.toml", "duration=4100ms"),
         ("vcc-17.toml", "duration=1s"),
         ("mystique-03.toml", "duration=1s"),
     ];

@@ -133,6 +133,7 @@ int fw_expire(struct __sk_buff *skb)
 		.now_ns = clock_ns(),
 		.idle_ns = settings.idle_ns,
 		.closing_ns = settings.closing_ns,
+		.gone = settings.gone,
 	};
 
 	bpf_for_each_map_elem(&fw_connections, expire_one, &expiry, 0);

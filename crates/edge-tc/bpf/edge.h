@@ -94,7 +94,7 @@ struct settings {
 	u64 clock_ns;	/* the time, if the programs were loaded with `test_clock` */
 	u32 active;	/* which half of fw_rules holds: 0 or 1 */
 	u32 rule_count[2]; /* rules of each half, at most MAX_RULES */
-	u32 spare;
+	u32 gone; /* interface whose connections are to be forgotten, 0 = none */
 };
 
 enum candidate_kind { OPENING = 1, MIDWAY = 2 };

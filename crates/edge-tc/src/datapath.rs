@@ -282,7 +282,9 @@ impl EdgeTc {
                 // A port that was only renamed is there under the same number.
                 && !self.ports.names().any(|(index, _)| index == *interface)
             {
-                // Its connections expire.
+                // What cannot be forgotten now expires.
+                let limits = &self.policy.defaults().table;
+                let _ = self.side.programs.forget_interface(*interface, limits);
                 let _ = self.side.forget_port(*interface);
             }
         }

@@ -21,6 +21,7 @@ pub(crate) mod settings {
     pub(crate) const CLOSING_NS: usize = offset_of!(settings, closing_ns);
     pub(crate) const CLOCK_NS: usize = offset_of!(settings, clock_ns);
     pub(crate) const ACTIVE: usize = offset_of!(settings, active);
+    pub(crate) const GONE: usize = offset_of!(settings, gone);
     pub(crate) const RULE_COUNT: usize = offset_of!(settings, rule_count);
     /// Bytes of the mapping.
     pub(crate) const BYTES: usize = 4096;

@@ -179,6 +179,18 @@ impl Programs {
         let outcome = outcome.map_err(TcError::io("forget connections"))?;
         Ok(outcome.verdict.cast_unsigned())
     }
+
+    /// Forgets the connections at an interface that is gone too: see [`Programs::expire`].
+    ///
+    /// # Errors
+    /// The kernel does not run the program.
+    pub fn forget_interface(&self, interface: u32, limits: &TableConfig) -> Result<u32, TcError> {
+        let gone = self.settings_memory.u32(settings::GONE);
+        gone.store(interface, Relaxed);
+        let forgotten = self.expire(limits);
+        gone.store(0, Relaxed);
+        forgotten
+    }
 }
 
 /// Sets the sizes of the maps and the constants of the programs.

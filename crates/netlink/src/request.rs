@@ -42,6 +42,17 @@ impl Netlink {
         self.request(message, flags, |_| ())
     }
 
+    /// Removes one thing.
+    ///
+    /// # Errors
+    /// The kernel refused, or could not be asked.
+    pub fn remove<M>(&mut self, message: M) -> io::Result<()>
+    where
+        M: NetlinkSerializable + NetlinkDeserializable,
+    {
+        self.request(message, NLM_F_REQUEST | NLM_F_ACK, |_| ())
+    }
+
     /// Asks for all of something; `each` is given each answer.
     ///
     /// # Errors

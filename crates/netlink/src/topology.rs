@@ -70,6 +70,16 @@ pub fn limit_offload(name: &str, segments: u32) -> io::Result<()> {
     })
 }
 
+/// Removes an interface, and the other one of its pair.
+///
+/// # Errors
+/// It is not there, or the process lacks `CAP_NET_ADMIN`.
+pub fn remove(name: &str) -> io::Result<()> {
+    let mut link = LinkMessage::default();
+    link.header.index = index_of(name)?;
+    Netlink::new(NETLINK_ROUTE)?.remove(RouteNetlinkMessage::DelLink(link))
+}
+
 /// Brings an interface up.
 ///
 /// # Errors

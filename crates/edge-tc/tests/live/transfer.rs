@@ -13,7 +13,7 @@ const WRITE: usize = 64 * 1024;
 /// What a transfer came to.
 #[derive(Debug)]
 pub(crate) struct Transfer {
-    /// Most bytes that the guest was allowed to have in flight, as it saw it, after the handshake's round.
+    /// Most bytes that the guest was allowed to have in flight, as it saw it, in the last quarter.
     pub(crate) greatest_window: u64,
     /// Whether what arrived is what was sent.
     pub(crate) intact: bool,
@@ -55,7 +55,8 @@ pub(crate) fn transfer(
         stream.write_all(&data).unwrap();
         sum.add(&data);
         sent += data.len();
-        if sent >= 4 * WRITE {
+        // What was in flight as the algorithm took over has arrived by then.
+        if sent >= bytes / 4 * 3 {
             greatest_window = greatest_window.max(u64::from(window_of(&stream)));
         }
         if sent >= bytes / 2
