@@ -117,7 +117,7 @@ impl<'m> Frame<'m> {
         self.u32(layout::frame::STAGE_GENERATION)
     }
 
-    /// The program that runs, by index; [`NO_PROGRAM`] before the first.
+    /// The program that runs, by index; all ones before the first.
     pub fn program(self) -> u32 {
         self.u32(layout::frame::PROGRAM).load(Relaxed)
     }
