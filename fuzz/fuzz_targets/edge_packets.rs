@@ -50,6 +50,7 @@ impl Plane {
                 max_scale: Some(3),
                 mode,
                 echo: Echo::EachMark,
+                ..Treatment::default()
             })
         });
         let table = TableConfig {
