@@ -9,7 +9,6 @@
 //! - [`buffer`] holds the data of guests whose policy asks for it, and carries and repairs it in their place.
 //! - [`Edge`] is the box. Each controlled connection is a flow of its [`Datapath`](fairwater_datapath::Datapath), so
 //!   that programs and algorithms control guests as they control any sender. Without a plane the box steps aside.
-//!
 //! - [`policy`] is the operator's file: which connections are controlled, and how.
 //! - [`select`] chooses among algorithms by what is measured of a flow, with hysteresis.
 //! - [`share`] divides the windows of a group of flows by weight.
