@@ -1,5 +1,6 @@
 //! What a host's plane does, at one time.
 
+use fairwater_edge_tc::EdgeTc;
 use fairwater_linux::LinuxTcp;
 use serde::{Deserialize, Serialize};
 
@@ -116,14 +117,19 @@ impl Host {
         let service = self.server.service();
         let direct = service.datapaths().map(|datapath| {
             let tcp = self.server.datapath::<LinuxTcp>(datapath.id);
+            let edge = self.server.datapath::<EdgeTc>(datapath.id);
             DatapathRow {
                 name: datapath.name.to_owned(),
                 adapter: "direct".to_owned(),
                 flows: datapath.flows.into(),
                 reports_total: datapath.reports,
-                fallbacks_total: tcp.map(LinuxTcp::fallbacks),
-                lost_reports_total: tcp.map(LinuxTcp::lost_reports),
-                without_room_total: tcp.map(LinuxTcp::without_slot),
+                fallbacks_total: tcp.map(LinuxTcp::fallbacks).or(edge.map(EdgeTc::fallbacks)),
+                lost_reports_total: tcp
+                    .map(LinuxTcp::lost_reports)
+                    .or(edge.map(EdgeTc::lost_reports)),
+                without_room_total: tcp
+                    .map(LinuxTcp::without_slot)
+                    .or(edge.map(EdgeTc::without_slot)),
             }
         });
         let peers = service.peers().map(|peer| DatapathRow {

@@ -102,6 +102,7 @@ fn host_config(args: &Args) -> Result<(), Failure> {
             "sound": true,
             "algorithms": algorithms,
             "linux": config.linux.is_some(),
+            "edge": config.edge.is_some(),
             "links": config.links.is_some(),
             "policy_rules": rules,
         });
@@ -109,6 +110,7 @@ fn host_config(args: &Args) -> Result<(), Failure> {
     }
     let places = [
         config.linux.is_some().then_some("Linux TCP"),
+        config.edge.is_some().then_some("guests"),
         config
             .links
             .is_some()
