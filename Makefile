@@ -11,7 +11,7 @@ VENV := $(TARGET_DIR)/venv
 PYTHON := $(VENV)/bin/python
 PIP_INSTALL = CARGO_TARGET_DIR=$(abspath $(TARGET_DIR)) PATH="$(abspath $(VENV))/bin:$$PATH" \
 	$(PYTHON) -m pip install --quiet --no-build-isolation --no-deps --force-reinstall .
-PYTHON_FILES := crates/python/python crates/python/tests examples/python bench/python
+PYTHON_FILES := crates/python/python crates/python/tests examples/python bench/python examples/edge/cni/fairwater-edge
 BENCHMARKS := ack-cost loopback reaction fidelity fallback agent-cpu
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
@@ -86,10 +86,10 @@ bench-datapath: setup ## the datapath library against libccp, the plane in user 
 	$(CARGO) build --release --locked --package fairwater-bench
 	for name in datapath plane-rate round-trip plane-cpu; do $(TARGET_DIR)/release/fairwater-bench $$name || exit 1; done
 
-bench-edge: setup ## what the edge costs at a guest's port: throughput beside plain forwarding, ns for each packet
+bench-edge: setup ## what the edge costs at a guest's port, and what it withstands: many connections, a flood, 1,000 kills
 	$(CARGO) build --release --locked --package fairwater-bench
 	$(CARGO) build --release --locked --package fairwater-edge-tc --example cost
-	$(SUDO) $(TARGET_DIR)/release/fairwater-bench edge
+	for name in edge edge-connections edge-flood edge-restarts; do $(SUDO) $(TARGET_DIR)/release/fairwater-bench $$name || exit 1; done
 	$(SUDO) $(TARGET_DIR)/release/examples/cost
 
 bench-python: $(VENV)/ready ## how fast reports go through an algorithm in Python, and what memory ten million take; steps of environments

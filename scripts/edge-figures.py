@@ -17,6 +17,8 @@ Key = tuple[str, ...]
 
 def spread(values: list[float], digits: int = 1) -> str:
     """The mean, and half of an interval of 95 %."""
+    if len(values) < 2:
+        return " ".join(f"{value:.{digits}f}" for value in values) or "none"
     half = 1.96 * statistics.stdev(values) / len(values) ** 0.5
     return f"{statistics.mean(values):.{digits}f} ± {half:.{digits}f}"
 

@@ -100,7 +100,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 
 /// CPU seconds that the machine was busy since it started, in user and kernel, interrupts
 /// included (proc(5), /proc/stat).
-fn busy_seconds() -> anyhow::Result<f64> {
+pub(crate) fn busy_seconds() -> anyhow::Result<f64> {
     let stat = fs::read_to_string("/proc/stat")?;
     let line = stat.lines().next().unwrap_or_default();
     let ticks: Vec<f64> = line

@@ -84,7 +84,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn raise_descriptor_limit(needed: u64) -> anyhow::Result<()> {
+/// Lets this process have so many descriptors.
+pub(crate) fn raise_descriptor_limit(needed: u64) -> anyhow::Result<()> {
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_some_and(|current| current < needed) {
         let raised = Rlimit {

@@ -38,7 +38,13 @@ enum Benchmark {
     /// ns per ACK of the datapath library, against libccp; needs no root.
     Datapath(datapath::Arguments),
     /// Throughput through the edge at a guest's port, as a ratio to plain forwarding.
-    Edge(edge::Arguments),
+    Edge(edge::throughput::Arguments),
+    /// CPU of the machine while many connections of a guest pass the edge, and without it.
+    EdgeConnections(edge::connections::Arguments),
+    /// What established connections keep while a guest opens half-connections, and without the edge.
+    EdgeFlood(edge::flood::Arguments),
+    /// Connections of a guest while the edge's process is killed and started again and again.
+    EdgeRestarts(edge::restarts::Arguments),
     /// Throughput under the fallback after the plane was killed, against the kernel's Cubic.
     Fallback(fallback::Arguments),
     /// Throughput and queueing delay on an emulated path, against the kernel's own.
@@ -66,7 +72,10 @@ fn main() -> anyhow::Result<()> {
         Benchmark::AckCost(arguments) => ack_cost::run(&arguments),
         Benchmark::AgentCpu(arguments) => agent_cpu::run(&arguments),
         Benchmark::Datapath(arguments) => datapath::run(&arguments),
-        Benchmark::Edge(arguments) => edge::run(&arguments),
+        Benchmark::Edge(arguments) => edge::throughput::run(&arguments),
+        Benchmark::EdgeConnections(arguments) => edge::connections::run(&arguments),
+        Benchmark::EdgeFlood(arguments) => edge::flood::run(&arguments),
+        Benchmark::EdgeRestarts(arguments) => edge::restarts::run(&arguments),
         Benchmark::Fallback(arguments) => fallback::run(&arguments),
         Benchmark::Fidelity(arguments) => fidelity::run(&arguments),
         Benchmark::Flows(arguments) => flows::run(&arguments),

@@ -12,6 +12,9 @@ fn main() {
     let machine = env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
     // Debian keeps asm/types.h in a folder per architecture.
     let multiarch = format!("/usr/include/{machine}-linux-gnu");
+    // As libbpf's headers name it.
+    let target = if machine == "x86_64" { "x86" } else { &machine };
+    let target = format!("-D__TARGET_ARCH_{target}");
     let source = Path::new("bpf/edge.bpf.c");
     let built = SkeletonBuilder::new()
         .source(source)
@@ -19,6 +22,7 @@ fn main() {
             "-Wall",
             "-Werror",
             "-mcpu=v3",
+            &target,
             // Headers are read in words of 16 bits, whatever they hold; the kernel is built so too.
             "-fno-strict-aliasing",
             "-I../kernel/bpf",

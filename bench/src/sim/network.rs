@@ -70,6 +70,7 @@ impl Dumbbell {
                 stop: None,
                 priority: 0,
                 tag: 0,
+                bundle: None,
                 edge: None,
                 tcp: TcpConfig::default(),
             });
@@ -80,6 +81,7 @@ impl Dumbbell {
             nodes: 2 + 2 * self.flows,
             edges,
             flows,
+            bundles: Vec::new(),
             plane: PlaneConfig::default(),
             measure: Measure::default(),
         }

@@ -24,6 +24,7 @@ impl Draws {
         seed[..8].copy_from_slice(&info.now_us.to_le_bytes());
         seed[8..10].copy_from_slice(&local.port().to_le_bytes());
         seed[10..12].copy_from_slice(&remote.port().to_le_bytes());
+        seed[12..16].copy_from_slice(&info.tag.to_le_bytes());
         seed[16..].copy_from_slice(&ends.to_le_bytes());
         Self(ChaCha8Rng::from_seed(seed))
     }

@@ -4,7 +4,9 @@
 //! its `Config`. An algorithm sees its flows through `fairwater_plane` alone, and so runs on any
 //! datapath that has the signals its programs read.
 
+mod basicdelay;
 mod bbr;
+mod bundle;
 mod congestion_manager;
 mod constant;
 mod copa;
@@ -16,6 +18,7 @@ mod illinois;
 mod ledbatpp;
 mod nimbus;
 mod parameter;
+mod rate_control;
 mod registry;
 mod reno;
 mod spec;
@@ -27,6 +30,7 @@ mod windowed;
 #[cfg(test)]
 mod windowed_tests;
 
+pub use basicdelay::{BasicDelay, BasicDelayConfig};
 pub use bbr::{Bbr, Bbr3, Bbr3Config, BbrConfig};
 pub use congestion_manager::{CongestionManager, CongestionManagerConfig, Share};
 pub use constant::{Constant, ConstantConfig};
@@ -36,7 +40,7 @@ pub use dctcp::{Dctcp, DctcpConfig};
 pub use hybla::{Hybla, HyblaConfig};
 pub use illinois::{Illinois, IllinoisConfig};
 pub use ledbatpp::{LedbatPp, LedbatPpConfig};
-pub use nimbus::{Nimbus, NimbusCompetitive, NimbusConfig, NimbusDelay, NimbusFlow};
+pub use nimbus::{Nimbus, NimbusCompetitive, NimbusConfig, NimbusConfirm, NimbusDelay, NimbusFlow};
 pub use parameter::Parameter;
 pub use registry::{Choice, Entry, all, by_spec};
 pub use reno::{Growth, Reno, RenoConfig};

@@ -8,9 +8,9 @@ use fairwater_plane::{Algorithm, AlgorithmError, Programs};
 use crate::parameter::{Configuration, Parameter, ParameterSpec};
 use crate::spec::{SpecError, did_you_mean, read};
 use crate::{
-    Bbr3Config, BbrConfig, CongestionManagerConfig, ConstantConfig, CopaConfig, CubicConfig,
-    DctcpConfig, HyblaConfig, IllinoisConfig, LedbatPpConfig, NimbusConfig, RenoConfig,
-    SproutConfig, VegasConfig, VivaceConfig,
+    BasicDelayConfig, Bbr3Config, BbrConfig, CongestionManagerConfig, ConstantConfig, CopaConfig,
+    CubicConfig, DctcpConfig, HyblaConfig, IllinoisConfig, LedbatPpConfig, NimbusConfig,
+    RenoConfig, SproutConfig, VegasConfig, VivaceConfig,
 };
 
 /// An algorithm that this crate has.
@@ -46,6 +46,7 @@ impl Entry {
 
 /// By name.
 const ALL: &[Entry] = &[
+    Entry::of::<BasicDelayConfig>(),
     Entry::of::<BbrConfig>(),
     Entry::of::<Bbr3Config>(),
     Entry::of::<CongestionManagerConfig>(),

@@ -30,6 +30,13 @@ impl ControlArgs {
         }
     }
 
+    /// Connects to each plane that answers: that of `--socket` alone, or the host's and that of `fairwater edge`.
+    pub(crate) fn connect_to_all(&self) -> Vec<Client> {
+        let of_edge = edge_socket().filter(|_| self.socket.is_none());
+        let of_edge = of_edge.and_then(|socket| Client::connect(&socket).ok());
+        self.connect().ok().into_iter().chain(of_edge).collect()
+    }
+
     /// Connects to the plane.
     pub(crate) fn connect(&self) -> Result<Client, Failure> {
         let own = || runtime_directory().map(|directory| directory.join("control"));

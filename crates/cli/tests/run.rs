@@ -109,6 +109,7 @@ fn each_example_of_an_edge_runs() {
         ("vcc-04.toml", "duration=100ms"),
         ("vcc-10.toml", "duration=1s"),
         ("vcc-11.toml", "duration=300ms"),
+        ("vcc-11-linux.toml", "duration=300ms"),
         ("vcc-12.toml", "duration=4100ms"),
         ("vcc-17.toml", "duration=1s"),
         ("mystique-03.toml", "duration=1s"),
@@ -124,6 +125,25 @@ fn each_example_of_an_edge_runs() {
             settings.extend(["--set", "measure.from=0s"]);
         }
         runs(dir.path(), &format!("edge/{scenario}"), &settings);
+    }
+}
+
+/// Bundles of traffic between two sites: the figures of Bundler.
+#[test]
+fn each_example_of_a_bundle_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let short = [
+        ("bundler-02.toml", "duration=11s"),
+        ("bundler-09.toml", "duration=1s"),
+    ];
+    assert_eq!(
+        files(&scenarios().join("bundle")),
+        short.len(),
+        "each example is in this test"
+    );
+    for (scenario, duration) in short {
+        let settings = ["--set", duration, "--set", "seeds=1"];
+        runs(dir.path(), &format!("bundle/{scenario}"), &settings);
     }
 }
 

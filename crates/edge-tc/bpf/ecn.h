@@ -5,34 +5,24 @@
 
 #include "window.h"
 
-#define KEEP_FIELD 0xff
-
-/* Changes of one packet. */
-struct changes {
-	u16 set;
-	u16 clear;
-	u8 field; /* the ECN field to write, or KEEP_FIELD */
-};
-
 /* A packet from the guest. Data is marked as ECN-capable if `may_mark`. */
-static __always_inline void ecn_sent(struct enforcement *e, const struct packet *p, bool may_mark,
-				     struct changes *changes)
+static __always_inline void ecn_sent(struct enforcement *e, struct packet *p, bool may_mark)
 {
 	if (e->is_echoing && (p->flags & ACK))
-		changes->set |= ECE;
+		p->to_word |= ECE;
 	/* RFC 3168 §6.1.4, §6.1.5, §6.1.6: no pure ACK, nothing that is sent again, no window probe. */
 	if (p->event != SENT_NEW || p->payload == 0)
 		return;
 	if (e->is_cwr_due) {
 		e->is_cwr_due = false;
-		changes->set |= CWR;
+		p->to_word |= CWR;
 	}
 	if (may_mark)
-		changes->field = ECT_0;
+		p->to_ecn = ECT_0;
 }
 
 /* A packet to the guest. */
-static __always_inline void ecn_received(struct enforcement *e, const struct packet *p, struct changes *changes)
+static __always_inline void ecn_received(struct enforcement *e, struct packet *p)
 {
 	bool is_over = !e->has_recover || is_after(p->una, e->recover);
 
@@ -41,7 +31,7 @@ static __always_inline void ecn_received(struct enforcement *e, const struct pac
 	/* The guest takes it as if no queue had marked it. */
 	if (p->ecn == CE) {
 		e->is_echoing = true;
-		changes->field = NOT_ECT;
+		p->to_ecn = NOT_ECT;
 	}
 	/* RFC 3168 §6.1.2: once per window of data. */
 	if ((p->flags & ECE) && is_over) {
@@ -49,5 +39,5 @@ static __always_inline void ecn_received(struct enforcement *e, const struct pac
 		e->has_recover = true;
 		e->recover = p->nxt;
 	}
-	changes->clear |= ECE | CWR;
+	p->to_word &= ~(ECE | CWR);
 }

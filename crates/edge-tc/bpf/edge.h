@@ -8,6 +8,8 @@
 /* Which way a packet goes through a guest's port. */
 enum direction { FROM_GUEST = 0, TO_GUEST = 1 };
 
+enum verdict { GO_ON = -1 /* TC_ACT_UNSPEC, TCX_NEXT */, DROP = 2 /* TC_ACT_SHOT, TCX_DROP */ };
+
 /* Indices of `fw_counters`: first `fairwater_wire::ParseError`, then the rest of EdgeStatistics. */
 enum counter {
 	ETHERNET_TRUNCATED,
@@ -36,6 +38,8 @@ enum counter {
 	POLICED,	/* packets dropped */
 	CONTROLLED,	/* connections that came under an algorithm */
 	EXEMPT,		/* connections that the rules would have controlled, and that are measured only */
+	REDIRECTED,	/* packets that went to the process that buffers */
+	BUFFER_FULL,	/* connections that were to be buffered, and found no room in fw_redirected */
 	COUNTERS,
 };
 
@@ -60,7 +64,8 @@ struct treatment {
 	u8 ecn;
 	u8 police;
 	u8 max_scale; /* NO_SCALE leaves the peer's */
-	u8 spare[2];
+	u8 buffer; /* a process holds the guest's data, while it lives (redirect.h) */
+	u8 spare;
 };
 
 #define NO_SCALE 0xff
@@ -145,10 +150,12 @@ enum connection_bits {
 /* Why a connection is measured only: fairwater_edge::Exemption. */
 enum fate { PASSED, EXEMPT_SIGNED, EXEMPT_MPTCP, EXEMPT_NATIVE_ECN, EXEMPT_MIDWAY, EXEMPT_NO_ROOM, CONTROLLED_FLOW };
 
-/* Every open connection. Of one that an algorithm controls there is a `controlled` too. */
+/* Every open connection. Of one that an algorithm controls there is a `controlled` too, whose lock is over the
+ * fields up to `seen_ns`. One that is measured only has no lock: packets of a direction write fields of their own,
+ * and packets of one direction that CPUs handle at a time may leave either's numbers. */
 struct connection {
-	struct bpf_spin_lock lock; /* over all that follows, and the flow's `sender` */
-	u32 slot;		   /* NO_SLOT if no algorithm controls it */
+	u32 slot;	/* NO_SLOT if no algorithm controls it */
+	u32 generation; /* of the slot's flows, this one: another in `controlled` means that it ended */
 	u32 una;
 	u32 nxt;
 	u32 guest_ack; /* what the guest has acknowledged of the peer's data */
@@ -158,10 +165,10 @@ struct connection {
 	u8 guest_scale;
 	u8 peer_scale;
 	u64 seen_ns; /* when a packet of it passed last */
-	u16 bits;    /* enum connection_bits */
+	u32 bits;    /* enum connection_bits; changed by atomic operations */
+	u16 mss;     /* bytes of payload */
 	u8 fate;     /* enum fate */
 	u8 police;
-	u32 mss; /* bytes of payload */
 };
 _Static_assert(sizeof(struct connection) <= 128, "tracked state per connection");
 
@@ -177,22 +184,25 @@ struct range {
 /* Disjoint ranges of sequence numbers, ascending. */
 struct ranges {
 	u32 count;
-	u32 spare;
 	struct range of[MAX_RANGES];
 };
 
 enum sample_bits { HAS_TSVAL = 1, IS_AMBIGUOUS = 2, APP_LIMITED_SAMPLE = 4 };
 
-/* A packet in flight of which the time is known. */
+/* A packet in flight of which the time is known. Times are the low 48 bits of ns, which tell apart what is less
+ * than 39 hours apart, and the bytes delivered the low 32, of which no window has as many. */
 struct sample {
 	u32 end;
 	u32 tsval;
 	u32 first_end;
-	u32 bits; /* enum sample_bits */
-	u64 sent_ns;
-	u64 delivered; /* bytes */
-	u64 delivered_ns;
-	u64 first_sent_ns;
+	u32 delivered; /* bytes */
+	u32 sent;      /* low bits of ns; the high ones follow */
+	u32 delivered_at;
+	u32 first_sent;
+	u16 sent_high;
+	u16 delivered_at_high;
+	u16 first_sent_high;
+	u16 bits; /* enum sample_bits */
 };
 
 /* What a controlled guest has in flight: fairwater_edge::track::Sender. */
@@ -201,29 +211,30 @@ struct sender {
 	u64 srtt_ns;
 	u64 variation_ns;
 	u64 min_rtt_ns;
+	u64 delivered_ns;
+	u64 first_sent_ns;
 	/* since the last invocation */
-	u64 acked;
-	u64 acked_packets;
-	u64 sacked_bytes;
-	u64 lost;
-	u64 marked_bytes;
-	u64 marked_packets;
+	u32 acked; /* bytes */
+	u32 acked_packets;
+	u32 sacked_bytes;
+	u32 lost;
+	u32 marked_bytes;
+	u32 marked_packets;
 	u32 mss;
 	u32 lost_edge;
 	u32 duplicates;
 	u32 recover;
+	u32 delivered; /* bytes */
+	u32 first_end;
+	u32 room;	  /* what the last new data left of the window that the guest was told, bytes */
+	u32 limited_left; /* bytes still to be delivered of what says nothing of the path */
+	u32 sample_count;
 	u8 in_recovery;
 	u8 sack;
 	u8 classic_ecn;
 	u8 has_more;
-	u32 sample_count;
 	struct ranges sacked;
 	struct ranges resent;
-	u64 delivered; /* bytes */
-	u64 delivered_ns;
-	u64 first_sent_ns;
-	u32 first_end;
-	u32 spare;
 	struct sample samples[MAX_SAMPLES];
 };
 
@@ -242,26 +253,32 @@ struct enforcement {
 	u8 is_cwr_due;
 	u8 is_echoing;
 	u8 has_recover;
-	u8 spare;
+	u8 shown_scale; /* the shift that the guest was told, if it is another than the peer's, or NO_SCALE */
 	u32 recover;
 	u32 mss;
 };
 
 /* What a controlled flow needs more, by its slot. */
 struct controlled {
-	struct bpf_spin_lock lock; /* over `enforcement` */
-	u32 is_claimed;		   /* an invocation of the flow's program is under way: since when */
+	u32 lock;	/* see lock.h; over `enforcement`, `sender` and the connection */
+	u32 generation; /* grows as a flow of the slot ends */
+	u32 claim;  /* since when an invocation of the flow's program is under way, 0 = none; see is_claimed() */
+	u32 is_over; /* the flow has ended while it was claimed: whoever claimed it frees the slot */
 	struct enforcement enforcement;
+	u32 first;   /* sequence number of the guest's first byte */
+	u32 initial; /* the initial window, bytes */
 	u64 opened_ns;
-	u64 initial; /* the initial window, bytes */
 	u64 min_rtt_us[2]; /* of the previous and of the present half of the filter's window */
 	u64 min_rtt_since_us;
-	u32 first; /* sequence number of the guest's first byte */
 	u64 marked_packets; /* since the flow began */
-	u32 shown_scale; /* the shift that the guest was told, if it is another than the peer's */
-	struct key key;
+	/* Of the connection's key; the rest is in the flow's frame. */
+	u32 interface;
+	u16 vlan[2];
 	struct sender sender;
+	u32 remainders[4]; /* of counts, in parts of the flow's part of its group's windows */
+	u64 spare[5];	   /* to whole cache lines */
 };
+_Static_assert(sizeof(struct controlled) == 704, "state of a controlled flow, beside its frame");
 
 /* For its type alone, which reaches Rust. */
 struct edge_layouts {

@@ -22,7 +22,7 @@ static long expire_one(void *map, struct key *key, struct connection *c, struct 
 	if (elapsed_ns(expiry->now_ns, c->seen_ns) >= limit || (expiry->gone && key->interface == expiry->gone)) {
 		struct key gone = *key;
 
-		forget(&gone);
+		forget(&gone, expiry->now_ns);
 		expiry->forgotten++;
 	}
 	return 0;

@@ -2,7 +2,7 @@
 /* Invocations of flows' programs, and the limit that comes of them. */
 #pragma once
 
-#include "track.h"
+#include "open.h"
 
 #define MIN_RTT_WINDOW_US 10000000ull /* fairwater-datapath's `enforced.rs` */
 
@@ -83,6 +83,32 @@ static __always_inline u64 part_of(const struct frame *f, u64 window)
 	return window >= of ? part : min(part, 0xffffffffull) * min(window, 0xffffffffull) / of;
 }
 
+/* A count of a flow that uses its own window, not its part; `remainder` is what rounding has left before. */
+static __always_inline void count_as_own(u64 *count, u32 *remainder, u64 part, u64 window)
+{
+	u64 whole = min(*count, 0xffffffffull) * window + min((u64)*remainder, part - 1);
+
+	*count = whole / part;
+	*remainder = whole % part;
+}
+
+/* Makes the signals those of a flow that uses its own window, not its part: algorithms reckon with what their window
+ * lets in (fairwater-edge's `Portion::as_own`). Rates are so already: `take_rates`. */
+static __always_inline void signals_as_own(struct controlled *more, struct frame *f)
+{
+	u64 part = min(READ_ONCE(f->stage.part), 0xffffffffull);
+	u64 window = min(READ_ONCE(f->stage.part_of), 0xffffffffull);
+
+	if (!part || !window)
+		return;
+	count_as_own(&f->signals[BYTES_ACKED], &more->remainders[0], part, window);
+	count_as_own(&f->signals[PACKETS_ACKED], &more->remainders[1], part, window);
+	count_as_own(&f->signals[BYTES_MISORDERED], &more->remainders[2], part, window);
+	count_as_own(&f->signals[PACKETS_MISORDERED], &more->remainders[3], part, window);
+	f->signals[BYTES_IN_FLIGHT] = min(f->signals[BYTES_IN_FLIGHT], 0xffffffffull) * window / part;
+	f->signals[PACKETS_IN_FLIGHT] = min(f->signals[PACKETS_IN_FLIGHT], 0xffffffffull) * window / part;
+}
+
 /* The guest's limit after an invocation. */
 static __always_inline u64 limit_of(const struct controlled *more, const struct frame *f, const struct packet *p)
 {
@@ -91,7 +117,7 @@ static __always_inline u64 limit_of(const struct controlled *more, const struct 
 	/* RFC 5681 §3.1: slow start, until the plane has chosen a program. */
 	if (f->state == FLOW_STARTING && !plane_is_silent(p->now_ns / 1000) &&
 	    elapsed_ns(p->now_ns, more->opened_ns) < settings.grace_ns)
-		return more->initial + bytes_since(p->una, more->first);
+		return (u64)more->initial + bytes_since(p->una, more->first);
 	return ~0ull;
 }
 
@@ -104,11 +130,52 @@ static __always_inline u32 program_of(struct controlled *more, struct frame *f, 
 	observe(f, more, p);
 	if (may_run(f, now_us)) {
 		accept_stage(f);
-		if (f->program < MAX_PROGRAMS)
+		if (f->program < MAX_PROGRAMS) {
+			signals_as_own(more, f);
 			return f->program;
+		}
 		if (f->state == FLOW_STARTING)
 			return NO_PROGRAM;
 	}
 	note_release(f);
 	return NO_PROGRAM;
+}
+
+/* After the program of the flow of the packet at work, if it had one to run: takes the limit over, ends the
+ * claim, and rewrites the packet. */
+__noinline int finish(struct __sk_buff *skb)
+{
+	struct packet *p = packet_at_work();
+	bool is_own, is_over = false;
+	struct controlled *more;
+	struct frame *f;
+	u32 slot;
+	u64 limit;
+
+	if (!p)
+		return 0;
+	slot = p->slot;
+	more = bpf_map_lookup_elem(&fw_controlled, &slot);
+	f = bpf_map_lookup_elem(&fw_frames, &slot);
+	if (!more || !f)
+		return 0;
+	limit = limit_of(more, f, p);
+	if (!lock(more))
+		return 0;
+	/* A claim that lasted too long may be another's. */
+	is_own = more->claim == p->claim;
+	if (is_own) {
+		is_over = more->is_over;
+		more->claim = more->is_over = 0;
+	}
+	if (more->generation == p->generation) {
+		if (is_own)
+			more->enforcement.limit = limit;
+		enforce(&more->enforcement, p);
+	}
+	unlock(more);
+	if (is_over)
+		free_slot(f, slot);
+	rewrite(skb, p);
+	return 0;
 }

@@ -13,9 +13,11 @@ struct {
 	__type(value, struct connection);
 } fw_connections SEC(".maps");
 
-/* By slot, as fw_frames; sized before load. */
+/* By slot, as fw_frames; sized before load. Only what can be mapped begins at a page, and its entries with it at
+ * cache lines. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__type(key, u32);
 	__type(value, struct controlled);

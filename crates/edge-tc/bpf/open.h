@@ -5,29 +5,84 @@
 #include "candidate.h"
 #include "track.h"
 
-/* Ends a flow: its slot is free for another. */
-static __always_inline void release_slot(struct frame *f, u32 slot)
+/* A flow has ended, and nobody uses its frame any more: its slot is free for another. */
+static __always_inline void free_slot(struct frame *f, u32 slot)
 {
 	f->state = FLOW_FREE;
 	send_event(f, EVENT_CLOSED);
 	bpf_map_push_elem(&fw_free, &slot, 0);
 }
 
+static __always_inline u16 family_of(const struct key *key)
+{
+	return key->is_v6 ? 10 : 2; /* AF_INET6, AF_INET */
+}
+
+/* Whether a slot's flow, whose lock is held, is of the connection of that key. */
+static __always_inline bool is_of(const struct controlled *more, const struct frame *f, const struct key *key)
+{
+	u32 differs = more->interface ^ key->interface;
+
+	differs |= (more->vlan[0] ^ key->vlan[0]) | (more->vlan[1] ^ key->vlan[1]);
+	differs |= (f->local_port ^ key->guest_port) | (f->remote_port ^ key->peer_port);
+	differs |= f->family ^ family_of(key);
+	for (int i = 0; i < 4; i++)
+		differs |= (f->local[i] ^ key->guest[i]) | (f->remote[i] ^ key->peer[i]);
+	return !differs;
+}
+
+/* Ends the flow of that key, slot and generation; whether it had not ended. While another CPU runs its
+ * program, which writes into the frame, the slot stays taken: that CPU frees it. */
+static __always_inline bool end_flow(const struct key *key, u32 slot, u32 generation, u64 now_ns)
+{
+	struct controlled *more = bpf_map_lookup_elem(&fw_controlled, &slot);
+	struct frame *f = bpf_map_lookup_elem(&fw_frames, &slot);
+	bool is_there, is_free = false;
+
+	if (!more || !f)
+		return false;
+	if (!lock(more))
+		return false;
+	is_there = more->generation == generation && is_of(more, f, key);
+	if (is_there) {
+		/* From here on no packet changes anything of the flow. */
+		more->generation = generation + 1;
+		is_free = !is_claimed(more, claim_of(now_ns));
+		more->is_over = !is_free;
+	}
+	unlock(more);
+	if (is_free)
+		free_slot(f, slot);
+	return is_there;
+}
+
 /* Forgets the connection of that key, if there is one. */
-static __always_inline void forget(struct key *key)
+static __always_inline void forget(struct key *key, u64 now_ns)
 {
 	struct connection *c = bpf_map_lookup_elem(&fw_connections, key);
-	struct frame *f;
-	u32 slot;
+	u32 slot, generation;
 
 	if (!c)
 		return;
 	slot = c->slot;
-	if (bpf_map_delete_elem(&fw_connections, key))
+	generation = c->generation;
+	/* Of CPUs that forget it at a time, the one that ends the flow does. */
+	if (slot == NO_SLOT || end_flow(key, slot, generation, now_ns))
+		bpf_map_delete_elem(&fw_connections, key);
+}
+
+/* No other connection opens on the ports of the packet at work, or no longer: its connection need not be
+ * looked for among the candidates. */
+static __always_inline void note_no_candidate(struct packet *p)
+{
+	struct connection *c = bpf_map_lookup_elem(&fw_connections, &p->key);
+
+	if (!c || !(READ_ONCE(c->bits) & HAS_CANDIDATE))
 		return;
-	f = bpf_map_lookup_elem(&fw_frames, &slot);
-	if (f)
-		release_slot(f, slot);
+	clear_bits(c, HAS_CANDIDATE);
+	/* A SYN adds its candidate first, then sets the bit. */
+	if (bpf_map_lookup_elem(&fw_candidates, &p->key))
+		set_bits(c, HAS_CANDIDATE);
 }
 
 static __always_inline void begin_sender(struct sender *s, const struct candidate *it, const struct connection *c,
@@ -61,15 +116,17 @@ static __always_inline void begin_controlled(struct controlled *more, const stru
 							    min(it->translated_scale, c->peer_scale);
 	e->translates_ecn = has_agreed_to_translation(it);
 	e->mss = c->mss;
-	more->is_claimed = 0;
+	more->claim = more->is_over = 0;
 	more->opened_ns = p->now_ns;
 	more->initial = initial;
 	more->first = una;
-	more->shown_scale = it->translated_scale;
+	e->shown_scale = it->translated_scale;
 	more->min_rtt_us[0] = more->min_rtt_us[1] = ~0ull;
 	more->min_rtt_since_us = 0;
 	more->marked_packets = 0;
-	more->key = p->key;
+	more->interface = p->key.interface;
+	more->vlan[0] = p->key.vlan[0];
+	more->vlan[1] = p->key.vlan[1];
 }
 
 static __always_inline void begin_frame(struct frame *f, const struct controlled *more, const struct packet *p,
@@ -88,7 +145,7 @@ static __always_inline void begin_frame(struct frame *f, const struct controlled
 	f->fault = 0;
 	f->program = NO_PROGRAM;
 	f->observed_us = (u32)now_us;
-	f->family = p->key.is_v6 ? 10 : 2; /* AF_INET6, AF_INET */
+	f->family = family_of(&p->key);
 	f->local_port = p->key.guest_port;
 	f->remote_port = p->key.peer_port;
 	for (int i = 0; i < 4; i++) {
@@ -178,13 +235,17 @@ __noinline int promote(void)
 	if (!p)
 		return NOT_PROMOTED;
 	found = bpf_map_lookup_elem(&fw_candidates, &p->key);
-	if (!found || !is_open_now(found, p))
+	if (!found) {
+		note_no_candidate(p);
+		return NOT_PROMOTED;
+	}
+	if (!is_open_now(found, p))
 		return NOT_PROMOTED;
 	it = *found;
 	/* Of CPUs that see such packets at a time, one opens the connection: a second slot would be lost. */
 	if (bpf_map_delete_elem(&fw_candidates, &p->key))
 		return NOT_PROMOTED;
-	forget(&p->key);
+	forget(&p->key, p->now_ns);
 	c.seen_ns = it.kind == OPENING ? p->now_ns : it.began_ns;
 	if (it.kind == OPENING)
 		begin_opened(&c, &it, p);
@@ -201,6 +262,7 @@ __noinline int promote(void)
 	}
 	if (c.fate == CONTROLLED_FLOW && more && f) {
 		c.slot = slot;
+		c.generation = more->generation;
 		c.police = it.treatment.police;
 		begin_controlled(more, &it, &c, p);
 		begin_frame(f, more, p, slot, it.treatment.algorithm);

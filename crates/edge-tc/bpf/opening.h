@@ -77,7 +77,7 @@ static __always_inline void answered_again(struct __sk_buff *skb, struct packet 
 	slot = p->slot;
 	more = bpf_map_lookup_elem(&fw_controlled, &slot);
 	if (more && p->direction == TO_GUEST)
-		hide(skb, p, more->enforcement.translates_ecn, more->shown_scale);
+		hide(skb, p, more->enforcement.translates_ecn, more->enforcement.shown_scale);
 }
 
 /* A packet with SYN. */
@@ -110,10 +110,7 @@ __noinline int on_syn(struct __sk_buff *skb)
 	rewrite_opening(skb, p, &new);
 	bpf_map_update_elem(&fw_candidates, &p->key, &new, BPF_ANY);
 	c = bpf_map_lookup_elem(&fw_connections, &p->key);
-	if (c) {
-		bpf_spin_lock(&c->lock);
-		c->bits |= HAS_CANDIDATE;
-		bpf_spin_unlock(&c->lock);
-	}
+	if (c)
+		set_bits(c, HAS_CANDIDATE);
 	return 0;
 }

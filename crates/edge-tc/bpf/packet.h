@@ -86,7 +86,15 @@ struct packet {
 	u32 nxt;
 	u32 event; /* enum event_of_packet */
 	u32 may_open;	/* the packet may be of a connection that is opening */
-	u32 is_invoked; /* the flow is claimed, and its frame has the signals */
+	u32 generation; /* of the flow in the slot */
+	u32 claim;	/* by which the flow is claimed, if it is invoked */
+	u8 is_invoked;	/* the flow is claimed, and its frame has the signals */
+	/* What is enforced. */
+	u8 is_rewritten; /* the following holds; else the packet stays as it is */
+	u8 to_ecn;	 /* enum ecn_field */
+	u8 spare2;
+	u16 to_word; /* as `word` */
+	u16 to_window;
 	u32 kept; /* counts while samples are compacted */
 	u64 opaque;
 	struct sample newest;

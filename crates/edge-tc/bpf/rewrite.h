@@ -25,6 +25,19 @@ static __always_inline void set_window(struct __sk_buff *skb, const struct packe
 	set_tcp16(skb, p, WINDOW_AT, p->window, window);
 }
 
+/* Sets data offset, flags and window, which are neighbours, at once. */
+static __always_inline void set_flags_and_window(struct __sk_buff *skb, const struct packet *p, u16 word, u16 window)
+{
+	u32 from = __builtin_bswap32((u32)p->word << 16 | p->window);
+	u32 to = __builtin_bswap32((u32)word << 16 | window);
+
+	_Static_assert(WINDOW_AT == FLAGS_AT + 2, "one word");
+	if (from == to)
+		return;
+	bpf_l4_csum_replace(skb, p->transport_at + CHECKSUM_AT, from, to, sizeof(to));
+	bpf_skb_store_bytes(skb, p->transport_at + FLAGS_AT, &to, sizeof(to), 0);
+}
+
 /* Sets and clears flags; one that is in both is set. */
 static __always_inline void set_flags(struct __sk_buff *skb, const struct packet *p, u16 set, u16 clear)
 {

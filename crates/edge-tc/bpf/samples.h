@@ -13,6 +13,29 @@ _Static_assert((MAX_SAMPLES & (MAX_SAMPLES - 1)) == 0, "masked indices");
 #define MIN_RTO_NS (200 * 1000000ull) /* Linux's TCP_RTO_MIN */
 #define FIRST_RTO_NS NS_PER_SECOND    /* RFC 6298 §2.1 */
 
+/* Nanoseconds between times of which 48 bits are known; 0 if the second is the later one. */
+static __always_inline u64 elapsed48_ns(u64 later, u64 earlier)
+{
+	s64 difference = (later - earlier) << 16;
+
+	return difference > 0 ? (u64)difference >> 16 : 0;
+}
+
+static __always_inline u64 sent_ns(const struct sample *sample)
+{
+	return (u64)sample->sent_high << 32 | sample->sent;
+}
+
+static __always_inline u64 delivered_ns(const struct sample *sample)
+{
+	return (u64)sample->delivered_at_high << 32 | sample->delivered_at;
+}
+
+static __always_inline u64 first_sent_ns(const struct sample *sample)
+{
+	return (u64)sample->first_sent_high << 32 | sample->first_sent;
+}
+
 /* RFC 6298 §2.2 and §2.3. */
 static __always_inline void take_rtt(struct sender *s, u64 rtt)
 {
@@ -56,15 +79,34 @@ static __always_inline void sample_sent(struct sender *s, const struct packet *p
 	struct sample *into = &SAMPLE(s, taken);
 
 	into->end = end;
-	into->sent_ns = p->now_ns;
+	into->sent = p->now_ns;
+	into->sent_high = p->now_ns >> 32;
 	into->tsval = p->tsval;
 	into->bits = (p->options & OPTION_TIMESTAMPS ? HAS_TSVAL : 0) |
-		     (app_limited ? APP_LIMITED_SAMPLE : 0);
+		     (app_limited || s->limited_left ? APP_LIMITED_SAMPLE : 0);
 	into->delivered = s->delivered;
-	into->delivered_ns = s->delivered_ns;
+	into->delivered_at = s->delivered_ns;
+	into->delivered_at_high = s->delivered_ns >> 32;
 	into->first_end = s->first_end;
-	into->first_sent_ns = s->first_sent_ns;
+	into->first_sent = s->first_sent_ns;
+	into->first_sent_high = s->first_sent_ns >> 32;
 	s->sample_count = taken + 1;
+}
+
+/* Whether the guest has stopped with room left in its window, where `out` bytes are out. Less room than the samples are
+ * apart does not tell: a packet of a burst may be behind an ACK by chance. */
+static __always_inline bool has_stopped(const struct sender *s, u32 out)
+{
+	return s->room >= max(s->mss, out / MAX_SAMPLES);
+}
+
+/* An ACK came: where the guest had stopped, what it sends until the bytes that are out are delivered says nothing of
+ * the path (§3.4, C.app_limited). `out` bytes were out before the ACK. */
+static __always_inline void sample_limit(const struct connection *c, struct sender *s, u32 out, u32 newly)
+{
+	s->limited_left -= min(s->limited_left, newly);
+	if (newly > 0 && has_stopped(s, out))
+		s->limited_left = bytes_since(c->nxt, c->una);
 }
 
 /* [start, end) was sent again. */
@@ -86,10 +128,22 @@ static __always_inline void sample_resent(struct sender *s, const struct packet 
 	}
 }
 
-static __always_inline void set_rate(u64 *signal, u64 bytes, u64 ns)
+/* A rate, of a flow that uses its own window and not a part of its group's (fairwater-edge's `Portion::as_own`). */
+static __always_inline u64 rate_as_own(const struct frame *f, u64 rate)
+{
+	u64 part = min(READ_ONCE(f->stage.part), 0xffffffffull);
+	u64 window = min(READ_ONCE(f->stage.part_of), 0xffffffffull);
+
+	if (!part || !window)
+		return rate;
+	return rate > 0xffffffffull ? (min(rate >> 8, 0xffffffffull) * window / part) << 8 : rate * window / part;
+}
+
+static __always_inline void set_rate(struct frame *f, u32 signal, u64 bytes, u64 ns)
 {
 	if (ns)
-		*signal = (bytes > ~0ull / NS_PER_SECOND ? ~0ull : bytes * NS_PER_SECOND) / ns;
+		f->signals[signal] =
+			rate_as_own(f, (bytes > ~0ull / NS_PER_SECOND ? ~0ull : bytes * NS_PER_SECOND) / ns);
 }
 
 /* What the newest of the packets that an ACK delivers says of the path (§3.3 of
@@ -97,15 +151,15 @@ static __always_inline void set_rate(u64 *signal, u64 bytes, u64 ns)
 static __always_inline void take_rates(struct sender *s, struct frame *f, const struct packet *p)
 {
 	const struct sample *newest = &p->newest;
-	u64 send_ns = elapsed_ns(newest->sent_ns, newest->first_sent_ns);
-	u64 ack_ns = elapsed_ns(p->now_ns, newest->delivered_ns);
+	u64 send_ns = elapsed48_ns(sent_ns(newest), first_sent_ns(newest));
+	u64 ack_ns = elapsed48_ns(p->now_ns, delivered_ns(newest));
 
 	f->signals[APP_LIMITED] = !!(newest->bits & APP_LIMITED_SAMPLE);
 	/* What took less than the least RTT is an artefact. */
 	if (max(send_ns, ack_ns) < s->min_rtt_ns)
 		return;
-	set_rate(&f->signals[RATE_INCOMING], s->delivered - newest->delivered, ack_ns);
-	set_rate(&f->signals[RATE_OUTGOING], bytes_since(newest->end, newest->first_end), send_ns);
+	set_rate(f, RATE_INCOMING, s->delivered - newest->delivered, ack_ns);
+	set_rate(f, RATE_OUTGOING, bytes_since(newest->end, newest->first_end), send_ns);
 }
 
 /* An ACK that delivers `newly` bytes, after `una` and the SACKed ranges were brought up to date. */
@@ -133,7 +187,7 @@ static __always_inline void sample_acked(struct sender *s, struct frame *f, stru
 			p->newest = *sample;
 			found = true;
 			if (!(sample->bits & IS_AMBIGUOUS) && !is_later) {
-				rtt = elapsed_ns(p->now_ns, sample->sent_ns);
+				rtt = elapsed48_ns(p->now_ns, sent_ns(sample));
 				has_rtt = true;
 			}
 		} else {
@@ -148,7 +202,7 @@ static __always_inline void sample_acked(struct sender *s, struct frame *f, stru
 	if (!opaque(p, found))
 		return;
 	has_rtt = opaque(p, has_rtt);
-	s->first_sent_ns = p->newest.sent_ns;
+	s->first_sent_ns = sent_ns(&p->newest);
 	s->first_end = p->newest.end;
 	if (has_rtt) {
 		take_rtt(s, rtt);

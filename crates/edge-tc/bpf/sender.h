@@ -95,7 +95,8 @@ static __always_inline u32 sender_sent(struct connection *c, struct sender *s, s
 		sent = sender_resent(c, s, p, seq_max(start, c->una), seq_min(end, before));
 	if (is_after(end, before)) {
 		s->has_more = !(p->flags & PSH) && !(p->flags & FIN);
-		bool is_window_limited = bytes_since(edge, end) < s->mss;
+		s->room = bytes_since(edge, end);
+		bool is_window_limited = s->room < s->mss;
 
 		sample_sent(s, p, end, bytes_since(before, c->una), !s->has_more && !is_window_limited);
 		c->nxt = end;
@@ -178,7 +179,7 @@ static __always_inline u32 sender_acked(struct connection *c, struct sender *s, 
 {
 	u32 ack = p->ack, out = bytes_since(c->nxt, c->una), advanced = bytes_since(ack, c->una);
 	u32 in_order, sacked, newly;
-	u64 lost_before = s->lost;
+	u32 lost_before = s->lost;
 	bool is_duplicate;
 
 	if (is_after(ack, c->nxt))
@@ -208,6 +209,7 @@ static __always_inline u32 sender_acked(struct connection *c, struct sender *s, 
 	}
 	newly = opaque(p, newly);
 	sample_acked(s, f, p, c->una, newly);
+	sample_limit(c, s, out, newly);
 	advanced = opaque(p, advanced);
 	is_duplicate = opaque(p, is_duplicate);
 	s->acked += advanced;
@@ -229,15 +231,16 @@ static __always_inline void take_signals(const struct connection *c, struct send
 	f->signals[BYTES_ACKED] = s->acked;
 	f->signals[PACKETS_ACKED] = s->acked_packets;
 	f->signals[BYTES_MISORDERED] = s->sacked_bytes;
-	f->signals[PACKETS_MISORDERED] = s->sacked_bytes ? (s->sacked_bytes + mss - 1) / mss : 0;
+	f->signals[PACKETS_MISORDERED] = div_ceil(s->sacked_bytes, mss);
 	f->signals[ECN_BYTES] = s->marked_bytes;
 	f->signals[ECN_PACKETS] = s->marked_packets;
 	f->signals[LOST_PKTS] = s->lost;
 	f->signals[BYTES_IN_FLIGHT] = flight;
 	f->signals[PACKETS_IN_FLIGHT] = div_ceil(flight, mss);
 	/* Nobody sees a guest's send buffer: one segment at least waits if the window holds it back,
-	 * or if the last segment was not the end of a write. */
-	f->signals[BYTES_PENDING] = is_window_limited || s->has_more ? mss : 0;
+	 * or if the last segment was not the end of a write and nothing shows that the guest holds itself back. */
+	f->signals[BYTES_PENDING] =
+		is_window_limited || (s->has_more && !has_stopped(s, bytes_since(c->nxt, c->una))) ? mss : 0;
 	f->signals[WAS_TIMEOUT] = is_timeout;
 	f->signals[NOW] = now_ns / 1000;
 	s->acked = s->acked_packets = s->sacked_bytes = 0;

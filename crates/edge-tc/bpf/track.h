@@ -2,9 +2,10 @@
 /* Packets of open connections: fairwater_edge's `track/flow.rs`. */
 #pragma once
 
+#include "enforce.h"
+#include "lock.h"
 #include "maps.h"
 #include "sender.h"
-#include "window.h"
 
 /* What track() found. */
 enum tracked {
@@ -12,9 +13,22 @@ enum tracked {
 	NO_CONNECTION,
 	ANOTHER_OPENS, /* perhaps; nothing was done */
 	BEYOND_WINDOW, /* the packet is to be dropped; nothing was done */
+	NOT_LOCKED,    /* nothing was done, as the flow was locked for too long */
 };
 
 #define MAX_WINDOW (1u << 30) /* RFC 7323 §2.3 */
+
+static __always_inline void set_bits(struct connection *c, u32 bits)
+{
+	if ((READ_ONCE(c->bits) & bits) != bits)
+		__sync_fetch_and_or(&c->bits, bits);
+}
+
+static __always_inline void clear_bits(struct connection *c, u32 bits)
+{
+	if (READ_ONCE(c->bits) & bits)
+		__sync_fetch_and_and(&c->bits, ~bits);
+}
 
 /* A reset that its receiver will not believe ends nothing (RFC 5961 §3.2). */
 static __always_inline bool is_believed(const struct connection *c, const struct packet *p)
@@ -55,7 +69,7 @@ static __always_inline u32 on_sent(struct connection *c, struct controlled *more
 		c->guest_edge = seq_max(c->guest_edge, p->ack + window);
 	}
 	if (p->flags & FIN)
-		c->bits |= FIN_FROM_GUEST;
+		set_bits(c, FIN_FROM_GUEST);
 	c->seen_ns = p->now_ns;
 	return more ? sender_sent(c, &more->sender, p, more->enforcement.told) : measure_sent(c, p);
 }
@@ -85,7 +99,7 @@ static __always_inline u32 on_received(struct connection *c, struct controlled *
 	if (!(c->bits & IS_MIDWAY) && !is_within(p->seq, from, saturating_inc(span)))
 		return OUT_OF_WINDOW;
 	if (p->flags & FIN)
-		c->bits |= FIN_TO_GUEST;
+		set_bits(c, FIN_TO_GUEST);
 	c->seen_ns = p->now_ns;
 	if (!(p->flags & ACK))
 		return OTHER;
@@ -95,7 +109,7 @@ static __always_inline u32 on_received(struct connection *c, struct controlled *
 		return event;
 	/* Whoever acknowledges new data was not reset: the reset was forged, or not believed. */
 	if (c->una != una)
-		c->bits &= ~IS_RESET;
+		clear_bits(c, IS_RESET);
 	c->peer_field = p->window;
 	c->peer_edge = p->ack + ((u32)p->window << (c->peer_scale & 31));
 	return event;
@@ -109,13 +123,13 @@ static __always_inline bool is_policed(const struct connection *c, const struct 
 	       is_beyond(&more->enforcement, p->seq, p->payload);
 }
 
-static __always_inline u32 track_locked(struct connection *c, struct controlled *more, struct frame *f,
+static __always_inline u32 track_packet(struct connection *c, struct controlled *more, struct frame *f,
 					struct packet *p)
 {
 	if (p->flags & RST) {
 		if (!is_believed(c, p))
 			return RESET_OUT_OF_WINDOW;
-		c->bits |= IS_RESET;
+		set_bits(c, IS_RESET);
 		c->seen_ns = p->now_ns;
 		return OTHER;
 	}
@@ -127,18 +141,14 @@ static __always_inline u32 track_locked(struct connection *c, struct controlled 
 /* A flow's program runs on one CPU at a time: whoever claims the flow runs it, others leave what they
  * counted to the next. A claim is the time, never 0. It ends by itself after a second: a process that
  * is killed may take the programs away between a flow's program and the one that enforces. */
-static __always_inline bool claim(struct controlled *more, u64 now_ns)
+static __always_inline bool is_claimed(const struct controlled *more, u32 now)
 {
-	u32 now = (u32)(now_ns >> 20) | 1, before = READ_ONCE(more->is_claimed);
-
-	if (before && (s32)(now - before) < CLAIM_LASTS)
-		return false;
-	return __sync_val_compare_and_swap(&more->is_claimed, before, now) == before;
+	return more->claim && (s32)(now - more->claim) < CLAIM_LASTS;
 }
 
-static __always_inline void end_claim(struct controlled *more)
+static __always_inline u32 claim_of(u64 now_ns)
 {
-	WRITE_ONCE(more->is_claimed, 0);
+	return (u32)(now_ns >> 20) | 1;
 }
 
 /* Whether programs hear of that. */
@@ -147,56 +157,103 @@ static __always_inline bool is_heard_of(u32 event)
 	return event == ACKED_NEW || event == ACKED_DUPLICATE || event == SENT_AFTER_TIMEOUT;
 }
 
+static __always_inline bool is_ignored(u32 event)
+{
+	return event >= OUT_OF_WINDOW;
+}
+
+/* Whether what comes of a packet may depend on the time to the microsecond: where an RTT ends or a sample begins.
+ * Else the clock of the tick does, which costs a fifth. */
+static __always_inline bool needs_exact_time(const struct connection *c, const struct sender *s,
+					     const struct packet *p)
+{
+	u32 nxt = c->nxt, taken = s->sample_count, end, spread;
+
+	if (p->direction == TO_GUEST)
+		return p->ack != c->una || p->payload == 0 || p->sack_count;
+	end = p->seq + segment_length(p);
+	if (end == p->seq)
+		return false;
+	if (nxt == c->una || is_before(p->seq, nxt) || taken == 0)
+		return true;
+	/* As sample_sent() decides. */
+	spread = bytes_since(nxt, c->una) / MAX_SAMPLES;
+	return taken < MAX_SAMPLES && bytes_since(end, SAMPLE(s, taken - 1).end) >= spread;
+}
+
+/* The packet at work is of a flow that an algorithm controls. */
+static __always_inline int track_controlled(struct connection *c, struct packet *p)
+{
+	u32 slot = p->slot, generation = c->generation, may_open = p->may_open, event;
+	struct controlled *more = bpf_map_lookup_elem(&fw_controlled, &slot);
+	struct frame *f = bpf_map_lookup_elem(&fw_frames, &slot);
+	bool is_exact;
+
+	if (!more || !f)
+		return NO_CONNECTION;
+	p->generation = generation;
+	if (!lock(more))
+		return NOT_LOCKED;
+	/* Another CPU has forgotten the connection meanwhile. */
+	if (more->generation != generation) {
+		unlock(more);
+		return NO_CONNECTION;
+	}
+	if (may_open && is_policed(c, more, p)) {
+		unlock(more);
+		return BEYOND_WINDOW;
+	}
+	is_exact = needs_exact_time(c, &more->sender, p);
+	p->now_ns = is_exact ? clock_ns() : coarse_clock_ns();
+	p->event = track_packet(c, more, f, p);
+	p->una = c->una;
+	p->nxt = c->nxt;
+	event = READ_ONCE(p->event);
+	if (!(p->flags & SYN) && event < OTHER) {
+		bool is_heard = is_heard_of(event);
+
+		/* A program's clock does not go back. */
+		if (is_heard && !is_exact)
+			p->now_ns = clock_ns();
+		u32 claim = claim_of(p->now_ns);
+
+		if (is_heard && !is_claimed(more, claim)) {
+			more->claim = p->claim = claim;
+			p->is_invoked = true;
+			take_signals(c, &more->sender, f, p->now_ns, more->enforcement.told,
+				     event == SENT_AFTER_TIMEOUT);
+		} else {
+			enforce(&more->enforcement, p);
+		}
+	}
+	unlock(more);
+	return TRACKED;
+}
+
 /* Brings the packet's connection up to date; what it was is in the packet's `event`. If the flow's
  * program is to hear of it, and no other CPU is at that, the frame has the signals then, and the flow
- * is claimed. All in one function, as looking a connection up costs most. */
+ * is claimed; else what is rewritten is decided. */
 __noinline int track(void)
 {
 	struct packet *p = packet_at_work();
 	struct connection *c;
-	struct controlled *more;
-	struct frame *f;
-	u32 event, slot, may_open;
 
 	if (!p)
 		return NO_CONNECTION;
-	p->is_invoked = false;
-	may_open = p->may_open;
+	p->is_invoked = p->is_rewritten = false;
 	c = bpf_map_lookup_elem(&fw_connections, &p->key);
 	if (!c)
 		return NO_CONNECTION;
-	slot = c->slot;
-	more = bpf_map_lookup_elem(&fw_controlled, &slot);
-	f = bpf_map_lookup_elem(&fw_frames, &slot);
-	/* Of connections that are measured only, the time serves to forget them: the clock of the tick
-	 * costs less. */
-	p->now_ns = more ? clock_ns() : coarse_clock_ns();
-	if (may_open) {
-		/* While another connection opens on its ports, the numbers may be that one's. */
-		if (c->bits & HAS_CANDIDATE)
-			return ANOTHER_OPENS;
-		if (is_policed(c, more, p))
-			return BEYOND_WINDOW;
-	}
-	p->slot = slot;
-	bpf_spin_lock(&c->lock);
-	event = track_locked(c, more, f, p);
-	p->event = event;
-	p->una = c->una;
-	p->nxt = c->nxt;
-	event = READ_ONCE(p->event);
-	if (more && f && !(p->flags & SYN) && is_heard_of(event) && claim(more, p->now_ns)) {
-		p->is_invoked = true;
-		take_signals(c, &more->sender, f, p->now_ns, more->enforcement.told,
-			     event == SENT_AFTER_TIMEOUT);
-	}
-	bpf_spin_unlock(&c->lock);
+	/* While another connection opens on its ports, the numbers may be that one's. */
+	if (p->may_open && (READ_ONCE(c->bits) & HAS_CANDIDATE))
+		return ANOTHER_OPENS;
+	p->slot = c->slot;
+	if (p->slot != NO_SLOT)
+		return track_controlled(c, p);
+	/* Of connections that are measured only, the time serves to forget them. */
+	p->now_ns = coarse_clock_ns();
+	p->event = track_packet(c, NULL, NULL, p);
 	return TRACKED;
-}
-
-static __always_inline bool is_ignored(u32 event)
-{
-	return event >= OUT_OF_WINDOW;
 }
 
 static __always_inline void count_ignored(u32 event)

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use fairwater_edge::buffer::Held;
 use fairwater_edge::enforce::Limit;
 use fairwater_edge::policy::{Action, EdgePolicy};
-use fairwater_edge::{Exemption, FlowKey};
+use fairwater_edge::{Exemption, FlowKey, Mode};
 use fairwater_kernel::{FlowState, Frame};
 
+use crate::buffered::BufferedConnection;
 use crate::kernel_side::KernelSide;
 use crate::{Connection, Controlled, EdgeError, Fate};
 
@@ -58,6 +60,10 @@ pub struct DescribedConnection {
     pub bytes_acked: Option<u64>,
     /// When a packet of it passed last, ns of the monotonic clock.
     pub seen_ns: u64,
+    /// How the guest is held to the algorithm, if one controls it.
+    pub mode: Option<Mode>,
+    /// What is held of the guest's data; `None` of a connection whose data is not held now.
+    pub held: Option<Held>,
 }
 
 /// What descriptions need to know.
@@ -85,6 +91,8 @@ impl Describer<'_> {
             srtt_us: None,
             bytes_acked: None,
             seen_ns: connection.seen_ns,
+            mode: None,
+            held: None,
         };
         match connection.fate {
             Fate::Passed => {}
@@ -105,6 +113,37 @@ impl Describer<'_> {
         Ok(described)
     }
 
+    /// A connection whose packets go through the process.
+    pub(crate) fn describe_buffered(&self, it: BufferedConnection) -> DescribedConnection {
+        let is_controlled = it.algorithm.is_some();
+        let why = match (it.exemption, it.state) {
+            (Some(exemption), _) => exempt(exemption).to_owned(),
+            (None, ConnectionState::Released) => {
+                "the plane was silent, or its program failed".to_owned()
+            }
+            _ => self.rule(&it.key),
+        };
+        DescribedConnection {
+            key: it.key,
+            state: it.state,
+            algorithm: it.algorithm,
+            why,
+            limit_bytes: match it.limit {
+                Limit::Target(bytes) if is_controlled => Some(bytes),
+                _ => None,
+            },
+            srtt_us: Some(it.held.map_or(it.srtt_us, |held| held.srtt_us)).filter(|us| *us > 0),
+            bytes_acked: it.held.map(|held| held.acked),
+            seen_ns: it.seen_ns,
+            mode: is_controlled.then_some(if it.held.is_some() {
+                Mode::Buffer
+            } else {
+                Mode::Window
+            }),
+            held: it.held,
+        }
+    }
+
     fn control(
         &self,
         described: &mut DescribedConnection,
@@ -112,6 +151,7 @@ impl Describer<'_> {
         frame: Frame<'_>,
     ) {
         described.algorithm = (self.algorithm)(frame.algorithm());
+        described.mode = Some(Mode::Window);
         let is_late = controlled.limit == Limit::Released;
         let (state, released) = match frame.state() {
             Some(FlowState::Running) => (ConnectionState::Running, None),

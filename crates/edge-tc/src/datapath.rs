@@ -6,12 +6,14 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fairwater_edge::EdgeStatistics;
-use fairwater_edge::policy::{EdgePolicy, OnPlaneLoss, PortPattern};
+use fairwater_edge::policy::{Action, EdgePolicy, OnPlaneLoss, PortPattern};
+use fairwater_edge::{Edge, EdgeStatistics, Mode, Treatment};
 use fairwater_kernel::{Frame, FrameAlgorithms, KernelFlows, MAX_PROGRAMS, Turn};
 use fairwater_plane::{Capabilities, Command, FlowId, HostedAlgorithm};
+use fairwater_proto::link::in_process::InProcess;
 use fairwater_service::{DirectDatapath, FlowMeasures, Port};
 
+use crate::buffered::{BufferedEdge, BufferedStatistics};
 use crate::connections::{DescribedConnection, Describer};
 use crate::followed::{Followed, Selected};
 use crate::kernel_side::KernelSide;
@@ -51,6 +53,9 @@ pub struct EdgeTc {
     policy: Arc<EdgePolicy>,
     algorithms: Algorithms,
     followed: Followed,
+    /// What buffers, since a policy has asked for it.
+    buffered: Option<BufferedEdge>,
+    silent_after: Duration,
     notices: Vec<PortChange>,
     /// When silent connections were forgotten last.
     expired: Instant,
@@ -61,6 +66,8 @@ pub struct EdgeTc {
 struct Algorithms {
     /// Index in the plane, and name.
     served: Vec<(usize, Arc<str>)>,
+    /// Names of those that can control connections whose data is held.
+    buffered: Vec<Arc<str>>,
 }
 
 impl Algorithms {
@@ -73,6 +80,11 @@ impl Algorithms {
             name => served.position(|(_, known)| **known == *name)?,
         };
         u16::try_from(at).ok()
+    }
+
+    /// Whether the algorithm can control connections whose data is held.
+    fn can_buffer(&self, name: &str) -> bool {
+        self.buffered.iter().any(|known| **known == *name)
     }
 }
 
@@ -123,8 +135,15 @@ impl EdgeTc {
         let names = served
             .iter()
             .map(|(index, hosted)| (*index, hosted.name().into()));
+        let with_buffers = Edge::buffering_datapath_config().capabilities();
+        let can_buffer = |hosted: &&HostedAlgorithm| {
+            let requirements = hosted.requirements();
+            requirements.unmet(&with_buffers).is_empty()
+        };
+        let buffered = hosted.iter().filter(can_buffer);
         let algorithms = Algorithms {
             served: names.collect(),
+            buffered: buffered.map(|hosted| hosted.name().into()).collect(),
         };
         let side = KernelSide::load(&served, &policy, options)?;
         let mut edge = Self {
@@ -135,6 +154,8 @@ impl EdgeTc {
             policy: Arc::clone(&policy),
             algorithms,
             followed: Followed::default(),
+            buffered: None,
+            silent_after: options.silent_after,
             notices: Vec::new(),
             expired: Instant::now(),
         };
@@ -158,21 +179,30 @@ impl EdgeTc {
             return Err(EdgeError::FixedSize);
         }
         if let Err(error) = self.apply(&policy) {
-            self.apply(&self.policy)?;
+            let former = Arc::clone(&self.policy);
+            self.apply(&former)?;
             return Err(error);
         }
         self.policy = policy;
         Ok(())
     }
 
-    fn apply(&self, policy: &EdgePolicy) -> Result<(), EdgeError> {
-        possible(policy)?;
+    fn apply(&mut self, policy: &Arc<EdgePolicy>) -> Result<(), EdgeError> {
+        let lacking = not_in_kernel(policy);
+        if !lacking.is_empty() {
+            return Err(EdgeError::NotInKernel(lacking));
+        }
         // Those of selectors too: a flow may come under them later.
         for name in policy.algorithms() {
-            if self.algorithms.index(&name).is_none() {
+            let is_known = match mode_of(policy, &name) {
+                Mode::Window => self.algorithms.index(&name).is_some(),
+                Mode::Buffer => self.algorithms.can_buffer(&name),
+            };
+            if !is_known {
                 return Err(EdgeError::NotServed(name));
             }
         }
+        self.apply_buffers(policy)?;
         self.side.programs.set_grace(policy.defaults().grace);
         for (index, port) in self.ports.names() {
             let sets = policy.port_sets_of(port);
@@ -180,6 +210,55 @@ impl EdgeTc {
         }
         self.side
             .set_policy(policy, |name| self.algorithms.index(name))
+    }
+
+    /// Starts what buffers, if the policy asks for it for the first time, and tells it of the policy.
+    fn apply_buffers(&mut self, policy: &Arc<EdgePolicy>) -> Result<(), EdgeError> {
+        if self.buffered.is_none() {
+            if !rules_with(policy, Mode::Buffer).any(|_| true) {
+                return Ok(());
+            }
+            let buffered = BufferedEdge::start(&self.side.programs, policy, self.silent_after)?;
+            self.buffered = Some(buffered);
+        }
+        if let Some(buffered) = &self.buffered {
+            for (index, port) in self.ports.names() {
+                buffered.set_port(index, Some(policy.port_sets_of(port)));
+            }
+            buffered.set_policy(policy);
+        }
+        Ok(())
+    }
+
+    /// The plane's end of the link to the datapath that buffers, once after a policy has asked for buffers for the first
+    /// time: to be given to [`Server::add_link`](fairwater_service::Server::add_link).
+    pub fn take_link(&mut self) -> Option<InProcess> {
+        self.buffered.as_mut()?.take_link()
+    }
+
+    /// What buffering has done; `None` while no policy has asked for it.
+    ///
+    /// # Errors
+    /// The kernel's counters cannot be read.
+    pub fn buffered_statistics(&self) -> Result<Option<BufferedStatistics>, EdgeError> {
+        let Some(buffered) = &self.buffered else {
+            return Ok(None);
+        };
+        // Before what the thread has read, so that nothing seems lost.
+        let (redirected, without_room) = self.side.programs.redirection_counts()?;
+        Ok(Some(BufferedStatistics {
+            redirected,
+            without_room,
+            ..buffered.statistics()
+        }))
+    }
+
+    /// What an operator should know of buffering since the last call, as sentences.
+    pub fn drain_buffer_notices(&mut self) -> Vec<String> {
+        let buffered = self.buffered.as_mut();
+        buffered
+            .map(BufferedEdge::drain_notices)
+            .unwrap_or_default()
     }
 
     /// The policy in force.
@@ -211,9 +290,20 @@ impl EdgeTc {
             algorithm: &|index| Some(Arc::clone(&self.algorithms.served.get(index)?.1)),
         };
         let connections = self.side.programs.connections();
-        connections
+        let mut described: Vec<_> = connections
             .map(|(key, connection)| describer.describe(key, &connection))
-            .collect()
+            .collect::<Result<_, _>>()?;
+        if let Some(buffered) = &self.buffered {
+            let buffered = buffered.connections();
+            // The kernel may still have a former connection between the same ends.
+            described.retain(|it| buffered.iter().all(|buffered| buffered.key != it.key));
+            described.extend(
+                buffered
+                    .into_iter()
+                    .map(|it| describer.describe_buffered(it)),
+            );
+        }
+        Ok(described)
     }
 
     /// What the box has seen.
@@ -266,9 +356,13 @@ impl EdgeTc {
     /// Attaches the box to ports that have come, and forgets those that are gone.
     fn follow_ports(&mut self) -> Result<(), EdgeError> {
         let (on, policy, side) = (&self.on, &self.policy, &self.side);
+        let buffered = self.buffered.as_ref();
         let wanted = |name: &str| on.iter().any(|pattern| pattern.matches(name));
         let prepare = |index, name: &str| {
             let sets = policy.port_sets_of(name);
+            if let Some(buffered) = buffered {
+                buffered.set_port(index, Some(sets));
+            }
             side.programs
                 .set_port_sets(index, sets)
                 .map_err(io::Error::other)
@@ -286,6 +380,9 @@ impl EdgeTc {
                 let limits = &self.policy.defaults().table;
                 let _ = self.side.programs.forget_interface(*interface, limits);
                 let _ = self.side.forget_port(*interface);
+                if let Some(buffered) = &self.buffered {
+                    buffered.set_port(*interface, None);
+                }
             }
         }
         self.notices.extend(changes);
@@ -293,24 +390,64 @@ impl EdgeTc {
     }
 }
 
-/// Whether the data plane in the kernel can do all that the policy asks for.
-fn possible(policy: &EdgePolicy) -> Result<(), EdgeError> {
+impl Drop for EdgeTc {
+    /// What is held leaves while the programs are still at the ports, which let it pass.
+    fn drop(&mut self) {
+        self.buffered = None;
+    }
+}
+
+/// What a policy asks for that the data plane in the kernel does not have, each as an object of "has no".
+#[must_use]
+pub fn not_in_kernel(policy: &EdgePolicy) -> Vec<&'static str> {
     let defaults = policy.defaults();
-    if defaults.on_plane_loss != OnPlaneLoss::Release {
-        let what = "fallback of its own: guests are released when the plane is gone; set `on_plane_loss` to \
-                    \"release\"";
-        return Err(EdgeError::NotInKernel(what));
-    }
-    if defaults.propose
-        || policy
-            .rules()
+    let rules = policy.rules();
+    let mut held = rules_with(policy, Mode::Buffer);
+    let wanted = [
+        (
+            defaults.on_plane_loss != OnPlaneLoss::Release,
+            "fallback of its own: guests are released when the plane is gone; set `on_plane_loss` to \
+             \"release\"",
+        ),
+        (
+            defaults.propose || rules.iter().any(|rule| rule.when_starved.is_some()),
+            "search for flows that starve; take `propose` and `when_starved` out",
+        ),
+        (
+            held.any(|treatment| treatment.selector.is_some() || treatment.share.is_some()),
+            "selectors and weights for connections with `mode = \"buffer\"`",
+        ),
+    ];
+    let wanted = wanted.into_iter().filter(|(is_wanted, _)| *is_wanted);
+    wanted.map(|(_, what)| what).collect()
+}
+
+/// What the rules of that mode do.
+fn rules_with(policy: &EdgePolicy, mode: Mode) -> impl Iterator<Item = &Treatment> + Clone {
+    let treatments = policy.rules().iter().filter_map(|rule| match &rule.action {
+        Action::Control(treatment) => Some(treatment),
+        Action::Pass => None,
+    });
+    treatments.filter(move |treatment| treatment.mode == mode)
+}
+
+/// The mode in which the kernel has to be able to run an algorithm of the policy: that of windows, if a rule asks for
+/// it.
+fn mode_of(policy: &EdgePolicy, algorithm: &str) -> Mode {
+    let mut buffered = rules_with(policy, Mode::Buffer);
+    let mut windows = rules_with(policy, Mode::Window);
+    let is_of_window = windows.any(|treatment| match &treatment.selector {
+        None => *treatment.algorithm == *algorithm,
+        Some(selector) => selector
+            .algorithms()
             .iter()
-            .any(|rule| rule.when_starved.is_some())
-    {
-        let what = "search for flows that starve; take `propose` and `when_starved` out";
-        return Err(EdgeError::NotInKernel(what));
+            .any(|name| **name == *algorithm),
+    });
+    if !is_of_window && buffered.any(|treatment| *treatment.algorithm == *algorithm) {
+        Mode::Buffer
+    } else {
+        Mode::Window
     }
-    Ok(())
 }
 
 impl DirectDatapath for EdgeTc {

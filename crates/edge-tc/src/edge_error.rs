@@ -15,8 +15,8 @@ pub enum EdgeError {
     #[error("the edge cannot run {0}: `fairwater algorithms --for edge` says why")]
     NotServed(Arc<str>),
     /// The policy asks for what the data plane in the kernel does not have.
-    #[error("the edge in the kernel has no {0}")]
-    NotInKernel(&'static str),
+    #[error("the edge in the kernel has no {}", .0.join(", and no "))]
+    NotInKernel(Vec<&'static str>),
     /// The policy wants tables of another size than they were loaded with.
     #[error("`max_flows` and `max_half_open` cannot change while the edge runs: restart it")]
     FixedSize,

@@ -9,7 +9,7 @@ use fairwater_edge::Treatment;
 use fairwater_edge::enforce::Limit;
 use fairwater_edge::policy::EdgePolicy;
 use fairwater_edge::select::{Measures, Selector};
-use fairwater_edge::share::{Member, divide};
+use fairwater_edge::share::{Member, divide, whole_segments};
 use fairwater_kernel::{Frame, now_us};
 use fairwater_net::Time;
 use fairwater_plane::FlowId;
@@ -29,6 +29,8 @@ struct FollowedFlow {
     bytes_acked: u64,
     lost_packets: u64,
     marked_packets: u64,
+    /// What the last part had beyond whole segments, bytes.
+    rest: u64,
     /// When the flow was seen to send or to be acknowledged last.
     active: Time,
 }
@@ -113,6 +115,9 @@ impl Followed {
             let of_group: Vec<Member> = group.iter().map(|(.., member)| *member).collect();
             let parts = divide(now, &of_group);
             for ((_, flow, frame, member), part) in group.iter().zip(parts) {
+                let rest = self.flows.get_mut(flow).map(|followed| &mut followed.rest);
+                let part = part.zip(rest);
+                let part = part.map(|(part, rest)| whole_segments(part, member.mss, rest));
                 frame.set_part(part.map(|part| (part, member.window)));
                 // Of the slot's next flow, if it has one meanwhile, it is no part.
                 if side.memory().frame_of(*flow).is_none() {
@@ -135,6 +140,7 @@ impl FollowedFlow {
             bytes_acked: 0,
             lost_packets: 0,
             marked_packets: 0,
+            rest: 0,
             active: Time::from_nanos(now_us() * 1_000),
         }
     }

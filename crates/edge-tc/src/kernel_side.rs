@@ -4,6 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
+use fairwater_edge::Mode;
 use fairwater_edge::policy::{Action, EdgePolicy, Match};
 use fairwater_kernel::{
     Frames, KernelError, Memory, PAGE_BYTES, PlanePage, ProgramSet, Shared, now_us,
@@ -113,11 +114,18 @@ fn rule_of(
         })
     };
     let rule = policy.rules().get(entry.rule);
+    let mut buffer = false;
     let action = match rule.map(|rule| &rule.action) {
         Some(Action::Control(treatment)) => {
+            buffer = treatment.mode == Mode::Buffer;
             let name = &treatment.algorithm;
-            let index = algorithm(name).ok_or_else(|| EdgeError::NotServed(Arc::clone(name)))?;
-            Some(Control {
+            let index = match algorithm(name) {
+                Some(index) => Some(index),
+                // Without room for another buffer such a connection passes.
+                None if buffer => None,
+                None => return Err(EdgeError::NotServed(Arc::clone(name))),
+            };
+            index.map(|index| Control {
                 algorithm: index,
                 ecn: treatment.ecn,
                 police: treatment.police,
@@ -134,5 +142,6 @@ fn rule_of(
         guest_ports: entry.guest_ports.clone(),
         peer_ports: entry.peer_ports.clone(),
         action,
+        buffer,
     })
 }

@@ -26,6 +26,7 @@
 
 #![deny(unsafe_code)]
 
+mod buffered;
 mod connections;
 mod datapath;
 mod edge_error;
@@ -43,8 +44,9 @@ mod skeleton;
 mod state;
 mod tcx;
 
+pub use buffered::BufferedStatistics;
 pub use connections::{ConnectionState, DescribedConnection};
-pub use datapath::{EdgeTc, capabilities};
+pub use datapath::{EdgeTc, capabilities, not_in_kernel};
 pub use edge_error::EdgeError;
 pub use error::TcError;
 pub use host::Entry;

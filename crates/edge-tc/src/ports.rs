@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use fairwater_edge::Direction;
 use fairwater_netlink::{Interface, Interfaces};
@@ -13,8 +13,16 @@ use crate::tcx;
 #[derive(Debug)]
 struct Port {
     name: String,
-    /// Dropping them detaches the programs. The kernel drops them with the interface.
-    _links: [OwnedFd; 2],
+    /// Dropping them detaches the programs. The kernel detaches them with the interface.
+    links: [OwnedFd; 2],
+}
+
+impl Port {
+    /// Whether the port is the interface of that name, and not another that got its number.
+    fn is_still(&self, name: Option<&&str>) -> bool {
+        let is_attached = |link: &OwnedFd| tcx::is_attached(link.as_fd()).unwrap_or(true);
+        name == Some(&self.name.as_str()) && self.links.iter().all(is_attached)
+    }
 }
 
 /// What became of a port.
@@ -89,9 +97,9 @@ impl Ports {
             .filter(is_wanted)
             .map(|interface| (interface.index, interface.name.as_str()))
             .collect();
-        let gone = self.attached.extract_if(.., |index, port| {
-            wanted.get(index) != Some(&port.name.as_str())
-        });
+        let gone = self
+            .attached
+            .extract_if(.., |index, port| !port.is_still(wanted.get(index)));
         for (interface, Port { name, .. }) in gone {
             changes.push(PortChange::Detached { interface, name });
         }
@@ -111,7 +119,7 @@ impl Ports {
                 Ok(links) => {
                     let port = Port {
                         name: name.clone(),
-                        _links: links,
+                        links,
                     };
                     self.attached.insert(interface, port);
                     PortChange::Attached { interface, name }

@@ -64,6 +64,12 @@ pub struct Programs {
     pub to_guest: OwnedFd,
     /// Program that forgets connections that have been silent for too long; see [`Programs::expire`].
     pub(crate) expire: OwnedFd,
+    /// Program for the ingress of the device of the process that buffers.
+    pub(crate) returning: OwnedFd,
+    /// What the programs read of that process, mappable.
+    pub(crate) redirection: MapHandle,
+    /// Connections whose packets go to that process.
+    pub(crate) redirected: MapHandle,
     pub(crate) settings_memory: Shared,
     /// Flows' frames by slot, mappable: an array of [`Options::max_flows`].
     pub frames: MapHandle,
@@ -128,6 +134,9 @@ impl Programs {
             from_guest: program(skel.progs.fw_from_guest.as_fd())?,
             to_guest: program(skel.progs.fw_to_guest.as_fd())?,
             expire: program(skel.progs.fw_expire.as_fd())?,
+            returning: program(skel.progs.fw_return.as_fd())?,
+            redirection: map(&maps.data_redirection)?,
+            redirected: map(&maps.fw_redirected)?,
             frames: map(&maps.fw_frames)?,
             free: map(&maps.fw_free)?,
             events: map(&maps.fw_events)?,
@@ -205,6 +214,8 @@ fn size(open: &mut OpenEdgeSkel<'_>, options: &Options) -> libbpf_rs::Result<()>
     maps.fw_connections
         .set_max_entries(options.max_connections)?;
     maps.fw_candidates.set_max_entries(options.max_candidates)?;
+    maps.fw_redirected
+        .set_max_entries(options.max_connections)?;
     if let Some(constants) = maps.rodata_data.as_mut() {
         constants.test_clock = options.test_clock;
     }

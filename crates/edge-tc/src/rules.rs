@@ -64,6 +64,8 @@ pub struct Rule {
     pub peer_ports: RangeInclusive<u16>,
     /// `None` leaves the connection alone.
     pub action: Option<Control>,
+    /// The connection's packets go to the process that buffers, while that lives and has room; else `action` counts.
+    pub buffer: bool,
 }
 
 impl Default for Rule {
@@ -77,6 +79,7 @@ impl Default for Rule {
             guest_ports: 0..=u16::MAX,
             peer_ports: 0..=u16::MAX,
             action: None,
+            buffer: false,
         }
     }
 }
@@ -109,7 +112,7 @@ impl Rule {
                 RuleVlan::Tagged(id) => id & 0xfff | VLAN_PRESENT,
             },
             family: low16(family.map_or(0, |family| family.0)),
-            treatment: treatment(self.action),
+            treatment: treatment(self.action, self.buffer),
             ..types::rule::default()
         })
     }
@@ -119,7 +122,7 @@ fn low16(value: u32) -> u16 {
     u16::try_from(value).unwrap_or(u16::MAX)
 }
 
-fn treatment(action: Option<Control>) -> types::treatment {
+fn treatment(action: Option<Control>, buffer: bool) -> types::treatment {
     const NO_SCALE: u8 = 0xff;
     types::treatment {
         algorithm: action.map_or(0, |control| control.algorithm),
@@ -129,6 +132,7 @@ fn treatment(action: Option<Control>) -> types::treatment {
         max_scale: action
             .and_then(|control| control.max_scale)
             .unwrap_or(NO_SCALE),
+        buffer: buffer.into(),
         ..types::treatment::default()
     }
 }

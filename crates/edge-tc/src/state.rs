@@ -54,7 +54,7 @@ pub struct Controlled {
 }
 
 /// Reads a C struct; `None` if the length is another.
-fn read<T: Copy>(bytes: &[u8]) -> Option<T> {
+pub(crate) fn read<T: Copy>(bytes: &[u8]) -> Option<T> {
     if bytes.len() != size_of::<T>() {
         return None;
     }
@@ -88,7 +88,7 @@ impl types::connection {
         Connection {
             una: Seq(self.una),
             nxt: Seq(self.nxt),
-            mss: self.mss,
+            mss: u32::from(self.mss),
             seen_ns: self.seen_ns,
             fate,
         }
@@ -112,6 +112,19 @@ fn to_kernel(key: &FlowKey) -> types::key {
     }
 }
 
+/// The key of a controlled flow's connection.
+fn key_of(controlled: &types::controlled, frame: &types::frame) -> types::key {
+    types::key {
+        interface: controlled.interface,
+        vlan: controlled.vlan,
+        guest_port: frame.local_port,
+        peer_port: frame.remote_port,
+        is_v6: (i32::from(frame.family) == libc::AF_INET6).into(),
+        guest: frame.local,
+        peer: frame.remote,
+    }
+}
+
 /// Bit of a VLAN identifier that is there.
 pub(crate) const VLAN_PRESENT: u16 = 0x1000;
 
@@ -126,7 +139,7 @@ pub(crate) fn words(address: IpAddr) -> [u32; 4] {
     std::array::from_fn(|at| u32::from_ne_bytes(words[at]))
 }
 
-fn from_kernel(key: &types::key) -> FlowKey {
+pub(crate) fn from_kernel(key: &types::key) -> FlowKey {
     let address = |words: [u32; 4]| -> IpAddr {
         if key.is_v6 == 0 {
             return Ipv4Addr::from(words[0].to_ne_bytes()).into();
@@ -193,7 +206,17 @@ impl Programs {
             min_rtt_us: found.sender.min_rtt_ns / 1_000,
             marked_packets: found.marked_packets,
         };
-        Ok(Some((from_kernel(&found.key), controlled)))
+        let frame = self
+            .frames
+            .lookup(&slot.to_ne_bytes(), MapFlags::ANY)
+            .map_err(TcError::bpf("look a frame up"))?;
+        let frame = frame
+            .as_deref()
+            .and_then(|frame| frame.get(..size_of::<types::frame>()));
+        let Some(frame) = frame.and_then(read::<types::frame>) else {
+            return Ok(None);
+        };
+        Ok(Some((from_kernel(&key_of(&found, &frame)), controlled)))
     }
 
     /// What the programs have seen, on all CPUs together.
@@ -212,6 +235,14 @@ impl Programs {
         statistics.controlled = self.count(types::counter::CONTROLLED)?;
         statistics.exempt = self.count(types::counter::EXEMPT)?;
         Ok(statistics)
+    }
+
+    /// Packets that went to the process that buffers, and connections that found no room there.
+    pub(crate) fn redirection_counts(&self) -> Result<(u64, u64), TcError> {
+        Ok((
+            self.count(types::counter::REDIRECTED)?,
+            self.count(types::counter::BUFFER_FULL)?,
+        ))
     }
 
     fn count(&self, counter: types::counter) -> Result<u64, TcError> {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use fairwater_datapath::{Controls, Datapath, FlowState, PeerId};
+use fairwater_lang::Signals;
 use fairwater_net::Time;
 use fairwater_proto::{FlowId, FlowInfo};
 use fairwater_wire::Seq;
@@ -11,7 +12,7 @@ use crate::buffer::{Buffering, Buffers};
 use crate::enforce::{EcnTranslation, Limit, MarkEcho, Window};
 use crate::policy::{Echo, Exemption, Mode, Policies, Treatment};
 use crate::select::Selector;
-use crate::share::Portion;
+use crate::share::{Member, Portion, Remainders, whole_segments};
 use crate::starved::{Detector, Tally};
 use crate::track::{EcnMode, Flow, HalfOpen, Owner};
 use crate::{EdgeStatistics, FlowKey};
@@ -39,6 +40,9 @@ pub struct ControlledFlow {
     own: Limit,
     /// The flow's part of its group's windows; `None` while nothing is divided.
     portion: Option<Portion>,
+    remainders: Remainders,
+    /// What the last part had beyond whole segments, bytes.
+    rest: u64,
     /// When the guest sent data last.
     pub(crate) sent_at: Time,
     /// What the connection did since the box looked for flows that starve.
@@ -72,9 +76,12 @@ impl ControlledFlow {
         self.selector.as_deref().map(|(selector, _)| selector)
     }
 
-    /// The flow's part of its group's windows from now on; `None` leaves it its own.
-    pub(crate) fn divide(&mut self, portion: Option<Portion>) {
-        self.portion = portion;
+    /// The flow's part of its group's windows from now on, found when its own was `member`'s; `None` leaves it its own.
+    pub(crate) fn divide(&mut self, part: Option<u64>, member: &Member) {
+        self.portion = part.map(|part| Portion {
+            part: whole_segments(part, member.mss, &mut self.rest),
+            window: member.window,
+        });
         self.set_own(self.own);
     }
 
@@ -87,6 +94,15 @@ impl ControlledFlow {
             (Limit::Target(window), Some(portion)) => Limit::Target(portion.limit(window)),
             _ => own,
         });
+    }
+
+    /// Counts what the signals of an invocation tell, for those that look at intervals.
+    pub(crate) fn count(&mut self, signals: &Signals) {
+        let tally = Tally::of(signals);
+        self.tally.add(&tally);
+        if let Some((_, since)) = self.selector.as_deref_mut() {
+            since.add(&tally);
+        }
     }
 
     /// The shift that the guest was told, if it is another than the peer's.
@@ -154,11 +170,10 @@ impl ControlledFlows {
         controlled: &mut ControlledFlow,
         is_timeout: bool,
     ) {
-        let signals = flow.take_signals(now, controlled.window.told(), is_timeout);
-        let tally = Tally::of(&signals);
-        controlled.tally.add(&tally);
-        if let Some((_, since)) = controlled.selector.as_deref_mut() {
-            since.add(&tally);
+        let mut signals = flow.take_signals(now, controlled.window.told(), is_timeout);
+        controlled.count(&signals);
+        if let Some(portion) = controlled.portion {
+            portion.as_own(&mut signals, &mut controlled.remainders);
         }
         if let Ok(Some(controls)) = self.datapath.invoke(controlled.flow, &signals) {
             controlled.controls = controls;
@@ -253,6 +268,8 @@ impl ControlledFlows {
             },
             own,
             portion: None,
+            remainders: Remainders::default(),
+            rest: 0,
             sent_at: now,
             tally: Tally::default(),
             selector,

@@ -8,7 +8,7 @@ use fairwater_net::Time;
 use crate::Edge;
 use crate::controlled::{ControlledFlow, Fate};
 use crate::enforce::Limit;
-use crate::share::{self, Member, Portion};
+use crate::share::{self, Member};
 use crate::track::Flow;
 
 impl Edge {
@@ -33,8 +33,7 @@ impl Edge {
             let parts = share::divide(now, &of_group);
             for ((_, id, member), part) in group.iter().zip(parts) {
                 if let Some((_, _, Fate::Controlled(controlled))) = self.table.get_mut(*id) {
-                    let window = member.window;
-                    controlled.divide(part.map(|part| Portion { part, window }));
+                    controlled.divide(part, member);
                 }
             }
         }

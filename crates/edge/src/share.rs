@@ -10,6 +10,7 @@
 
 use std::time::Duration;
 
+use fairwater_lang::{Signal, Signals};
 use fairwater_net::Time;
 
 /// Least part of a flow whose own window is no less, segments: with one, a receiver that delays its ACKs
@@ -18,6 +19,9 @@ const MIN_SEGMENTS: u64 = 2;
 
 /// RTT of a flow that has none yet (RFC 6298 §2.1).
 const FIRST_RTT: Duration = Duration::from_secs(1);
+
+/// Beyond any window of TCP, so that products of two do not overflow.
+const MAX_WINDOW: u64 = u32::MAX as u64;
 
 /// A flow of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,6 +103,16 @@ pub fn divide(now: Time, members: &[Member]) -> Vec<Option<u64>> {
     }
 }
 
+/// A part in whole segments, as a window of TCP has them. `rest` keeps what a flow did not get, for its next part, so
+/// that its parts are right on average: of five segments, a half is a tenth.
+#[must_use]
+pub fn whole_segments(part: u64, mss: u32, rest: &mut u64) -> u64 {
+    let mss = u64::from(mss.max(1));
+    let due = part.saturating_add((*rest).min(mss - 1));
+    *rest = due % mss;
+    due - *rest
+}
+
 /// The part of a flow until the next division.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Portion {
@@ -107,7 +121,49 @@ pub(crate) struct Portion {
     pub(crate) window: u64,
 }
 
+/// What is counted of a flow between two invocations, and so takes part in the rounding of the next.
+const COUNTED: [Signal; 4] = [
+    Signal::BytesAcked,
+    Signal::PacketsAcked,
+    Signal::BytesMisordered,
+    Signal::PacketsMisordered,
+];
+
+/// What is measured of a flow and grows with its window.
+const MEASURED: [Signal; 4] = [
+    Signal::BytesInFlight,
+    Signal::PacketsInFlight,
+    Signal::RateIncoming,
+    Signal::RateOutgoing,
+];
+
+/// What was lost in rounding of each count, in parts of [`Portion::part`].
+pub(crate) type Remainders = [u64; COUNTED.len()];
+
 impl Portion {
+    /// Makes the signals those of a flow that uses its own window, not its part: algorithms reckon with what their
+    /// window lets in. A flow with less in flight than half of its window does not grow (RFC 7661 §4.2), and what is
+    /// in flight when a reduction is spread counts as the window that it is spread over (RFC 6937 §3).
+    pub(crate) fn as_own(self, signals: &mut Signals, remainders: &mut Remainders) {
+        let (part, window) = (self.part.min(MAX_WINDOW), self.window.min(MAX_WINDOW));
+        if part == 0 || window == 0 {
+            return;
+        }
+        for (signal, remainder) in COUNTED.into_iter().zip(remainders) {
+            let whole = signals[signal].min(MAX_WINDOW) * window + (*remainder).min(part - 1);
+            signals[signal] = whole / part;
+            *remainder = whole % part;
+        }
+        for signal in MEASURED {
+            let value = signals[signal];
+            signals[signal] = match value > MAX_WINDOW {
+                // A rate is at most 2⁴⁰ bytes/s.
+                true => ((value >> 8).min(MAX_WINDOW) * window / part) << 8,
+                false => value * window / part,
+            };
+        }
+    }
+
     /// What limits the flow when its own window is this. A reduction takes effect at once, in proportion; growth
     /// waits for the next division.
     pub(crate) fn limit(self, window: u64) -> u64 {

@@ -2,6 +2,7 @@
 //! nothing of where the experiment runs: the simulator and the test bed run the same description.
 
 mod backend;
+mod bundle;
 mod flow;
 mod measure;
 mod network;
@@ -13,8 +14,10 @@ mod sizes;
 use std::time::Duration;
 
 pub use backend::Backend;
+pub use bundle::BundleConfig;
+pub use fairwater_select::SelectorConfig;
 pub use fairwater_tcp::{Ecn, MAX_RECEIVE_WINDOW, TcpConfig};
-pub use flow::{Controller, EdgeTreatment, FlowConfig, Native, Traffic};
+pub use flow::{Controller, EdgeMode, EdgeTreatment, FlowConfig, Native, Traffic};
 pub use measure::{Measure, SAMPLE_BUDGET, SIZE_CLASSES};
 pub use network::{Balancing, Edge, EdgeId, NodeId, Path};
 pub use plane::PlaneConfig;
@@ -34,6 +37,8 @@ pub struct Experiment {
     pub edges: Vec<Edge>,
     /// Who sends.
     pub flows: Vec<FlowConfig>,
+    /// Boxes around bundles of flows; a bundle without any is a name by which edges are measured.
+    pub bundles: Vec<BundleConfig>,
     /// The plane that hosts the algorithms of [`Controller::Plane`], and the delay to it.
     pub plane: PlaneConfig,
     /// What to write down.

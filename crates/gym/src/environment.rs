@@ -324,6 +324,7 @@ fn config(settings: &Settings, path: &Path, seed: u64) -> Experiment {
             stop: None,
             priority: 0,
             tag: 0,
+            bundle: None,
             edge: None,
             tcp: TcpConfig {
                 // As Linux does for a flow that has a cwnd alone.
@@ -331,6 +332,7 @@ fn config(settings: &Settings, path: &Path, seed: u64) -> Experiment {
                 ..TcpConfig::default()
             },
         }],
+        bundles: Vec::new(),
         plane: PlaneConfig {
             delay: Duration::from_micros(settings.plane_delay_us),
             ..PlaneConfig::default()

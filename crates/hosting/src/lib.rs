@@ -14,6 +14,7 @@ mod files;
 mod fork;
 pub mod host;
 mod hosted;
+mod lab_edge;
 pub mod metrics;
 mod plane;
 mod process;
@@ -29,6 +30,7 @@ pub use controllers::sample_controllers;
 pub use files::FolderResolver;
 pub use fork::{exit_forked_plane, on_fork_in_child};
 pub use hosted::{HostError, HostedAlgorithms};
+pub use lab_edge::LabEdge;
 pub use plane::{DuplicateName, plane_of, require_different};
 pub use process::{AlgorithmProcess, ProcessEnd, ProcessError, finish_all};
 pub use resolve::{

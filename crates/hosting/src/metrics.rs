@@ -14,7 +14,7 @@ use prometheus_client::registry::Registry;
 use tiny_http::{Header, Method, Response, Server};
 
 use crate::control::{Client, Request, Response as Answer, claim};
-use crate::host::{HostStatus, MetricsAddress};
+use crate::host::{BuffersRow, HostStatus, MetricsAddress};
 
 /// What OpenMetrics text is served as.
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -99,12 +99,65 @@ pub fn text(status: &HostStatus) -> String {
         "Messages of datapaths that were refused",
         refused,
     );
+    if let Some(buffers) = &status.buffers {
+        register_buffers(&mut registry, buffers);
+    }
     let uptime = ConstGauge::new(i64::try_from(status.uptime_s).unwrap_or(i64::MAX));
     registry.register("uptime_seconds", "Time since the plane's start", uptime);
     let mut text = String::new();
     // Writing to a string cannot fail.
     let _ = encode(&mut text, &registry);
     text
+}
+
+/// The metrics of guests' data that the edge holds.
+fn register_buffers(registry: &mut Registry, buffers: &BuffersRow) {
+    let gauges = [
+        (
+            "edge_buffered_connections",
+            "Connections of guests whose data the edge holds",
+            buffers.connections,
+        ),
+        (
+            "edge_buffer_bytes",
+            "Memory for guests' data that the edge holds",
+            buffers.bytes,
+        ),
+    ];
+    for (name, what, value) in gauges {
+        let gauge = ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
+        registry.register(name, what, gauge);
+    }
+    let counters = [
+        (
+            "edge_segments_resent",
+            "Segments that the edge sent again for guests",
+            buffers.resent_total,
+        ),
+        (
+            "edge_timeouts",
+            "Retransmission timeouts of the edge for guests",
+            buffers.timeouts_total,
+        ),
+        (
+            "edge_acks_hidden",
+            "Duplicate ACKs that guests did not get to see",
+            buffers.hidden_acks_total,
+        ),
+        (
+            "edge_buffers_without_room",
+            "Connections that were to be buffered and found no room",
+            buffers.without_room_total,
+        ),
+        (
+            "edge_buffer_stalls",
+            "Times that the edge was late, so that its buffered connections pass from then on",
+            buffers.stalls_total,
+        ),
+    ];
+    for (name, what, value) in counters {
+        registry.register(name, what, ConstCounter::new(value));
+    }
 }
 
 /// Hands out the metrics of the plane at a control socket. The thread goes on until the process

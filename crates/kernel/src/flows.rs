@@ -286,11 +286,20 @@ impl<A: FrameAlgorithms> Turn<'_, '_, A> {
         let Some(algorithm) = self.algorithms.choose(frame, self.port) else {
             return;
         };
-        match entry(&mut self.flows.flows, slot).replace(opened) {
-            Some(former) if former.generation == opened.generation => return,
-            Some(_) => {}
-            None => self.flows.live += 1,
+        match *entry(&mut self.flows.flows, slot) {
+            Some(known) if known.generation == opened.generation => {
+                *entry(&mut self.flows.flows, slot) = Some(opened);
+                return;
+            }
+            // Its closing event was lost.
+            Some(former) => self.close(FlowId {
+                slot,
+                generation: former.generation,
+            }),
+            None => {}
         }
+        *entry(&mut self.flows.flows, slot) = Some(opened);
+        self.flows.live += 1;
         let flow = FlowId {
             slot,
             generation: opened.generation,

@@ -130,6 +130,7 @@ impl<C> Comparison<C> {
             stop: None,
             priority: 0,
             tag: 0,
+            bundle: None,
             edge: None,
             tcp: TcpConfig {
                 receive_window: RECEIVE_WINDOW,
@@ -150,6 +151,7 @@ impl<C> Comparison<C> {
                 edge("back", RECEIVER, SENDER, link.reverse_config()),
             ],
             flows: group.iter().map(flow).collect(),
+            bundles: Vec::new(),
             plane: PlaneConfig::default(),
             measure: Measure::default(),
         }
@@ -191,6 +193,7 @@ impl Comparison {
             ipv6: self.ipv6,
             tries: self.tries,
             controllers: self.controllers,
+            edge: None,
         }
     }
 }

@@ -207,7 +207,7 @@ fn real_point(text: &str) -> PointResult {
         at_both_ends: false,
     };
     let never = AtomicBool::new(false);
-    run_real(&scenario.point(0), sender, None, &never, &mut |_| ())
+    run_real(&scenario.point(0), sender, None, None, &never, &mut |_| ())
         .unwrap_or_else(|e| panic!("{e}"))
 }
 

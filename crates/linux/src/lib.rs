@@ -38,7 +38,7 @@ pub use fairwater_kernel::FlowState;
 pub use migration::MigrationCounts;
 pub use moved::MovedConnections;
 pub use options::Options;
-pub use tcp::{CAPABILITIES, LinuxTcp, server};
+pub use tcp::{CAPABILITIES, LinuxTcp, NAME, server};
 
 /// The signals that the Linux datapath has: all.
 pub const SIGNALS: fairwater_lang::SignalSet = fairwater_lang::SignalSet::ALL;

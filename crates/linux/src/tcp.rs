@@ -21,7 +21,7 @@ use crate::observe::{self, FoundPlane};
 use crate::{LinuxError, Options, SIGNALS, probe};
 
 /// What the plane calls the datapath.
-const NAME: &str = "Linux TCP";
+pub const NAME: &str = "Linux TCP";
 
 /// What Linux TCP has and can do where eBPF may call the kernel's Cubic. Elsewhere its fallback is Reno
 /// ([`Probe::fallback`](crate::probe::Probe::fallback)).

@@ -9,7 +9,8 @@ use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
 use fairwater_net::{
     Capacity, CoDelConfig, DrrConfig, Ecn, FqCoDelConfig, Limit, Link, LinkConfig, Packet,
-    PieConfig, QueueConfig, Rate, RedConfig, SfqConfig, StepConfig, Time,
+    PieConfig, PriorityConfig, Queue, QueueConfig, Rate, RedConfig, SfqConfig, Sink, StepConfig,
+    Time, WdrrConfig,
 };
 
 fn main() {
@@ -42,7 +43,7 @@ impl Packet for Segment {
     }
 }
 
-const DISCIPLINES: [&str; 9] = [
+const DISCIPLINES: [&str; 10] = [
     "drop-tail",
     "step",
     "RED",
@@ -51,6 +52,7 @@ const DISCIPLINES: [&str; 9] = [
     "SFQ",
     "DRR",
     "priority",
+    "WDRR",
     "PIE",
 ];
 
@@ -72,7 +74,16 @@ fn queue(name: &str) -> QueueConfig {
             ..SfqConfig::default()
         }),
         "DRR" => QueueConfig::Drr(DrrConfig::default()),
-        "priority" => QueueConfig::Priority(vec![QueueConfig::DropTail(limit); 3]),
+        "priority" => QueueConfig::Priority(PriorityConfig {
+            classes: vec![QueueConfig::DropTail(limit); 3],
+            limit,
+        }),
+        "WDRR" => QueueConfig::Wdrr(WdrrConfig {
+            classes: vec![QueueConfig::DropTail(limit); 3],
+            weights: vec![4, 2, 1],
+            quantum_bytes: 1500,
+            limit,
+        }),
         "PIE" => QueueConfig::Pie(PieConfig::default()),
         _ => QueueConfig::DropTail(limit),
     }
@@ -116,6 +127,71 @@ fn packet(bencher: Bencher<'_, '_>, name: &str) {
             for drop in dropped.drain(..) {
                 link.enqueue(now, drop.packet);
             }
+        }
+    });
+}
+
+/// The fair disciplines, each with a limit of as many packets as it has flows.
+fn full(name: &str, flows: u32) -> QueueConfig {
+    let limit = Limit::Packets(flows.into());
+    let buckets = 65_536;
+    match name {
+        "FQ-CoDel" => QueueConfig::FqCoDel(FqCoDelConfig {
+            limit,
+            flows: buckets,
+            ..FqCoDelConfig::default()
+        }),
+        "SFQ" => QueueConfig::Sfq(SfqConfig {
+            limit,
+            flows: buckets,
+            ..SfqConfig::default()
+        }),
+        _ => QueueConfig::Drr(DrrConfig {
+            limit,
+            flows: buckets,
+            ..DrrConfig::default()
+        }),
+    }
+}
+
+const OVERFLOWS: [(&str, u32); 12] = [
+    ("FQ-CoDel", 16),
+    ("FQ-CoDel", 256),
+    ("FQ-CoDel", 4_096),
+    ("FQ-CoDel", 65_536),
+    ("SFQ", 16),
+    ("SFQ", 256),
+    ("SFQ", 4_096),
+    ("SFQ", 65_536),
+    ("DRR", 16),
+    ("DRR", 256),
+    ("DRR", 4_096),
+    ("DRR", 65_536),
+];
+
+/// Arrivals that each overflow a queue in which so many packets wait, of about as many flows: an
+/// attack with random ports. Each makes the queue look for its longest, and empties it.
+#[divan::bench(args = OVERFLOWS)]
+fn overflow(bencher: Bencher<'_, '_>, (name, flows): (&str, u32)) {
+    let mut queue = Queue::new(&full(name, flows), 1);
+    let mut sink = Sink::default();
+    let mut flow = 0u64;
+    let mut arrive = |queue: &mut Queue<Segment>| {
+        flow += 1;
+        let segment = Segment {
+            flow,
+            ecn: Ecn::NotEct,
+            _rest: [0; 6],
+        };
+        queue.enqueue(Time::ZERO, segment, &mut sink);
+        sink.dropped.clear();
+    };
+    for _ in 0..2 * flows {
+        arrive(&mut queue);
+    }
+    bencher.counter(ItemsCount::new(PACKETS)).bench_local(|| {
+        for _ in 0..PACKETS {
+            arrive(&mut queue);
         }
     });
 }

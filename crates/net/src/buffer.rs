@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::decimal::Decimal;
-use crate::{Limit, Rate};
+use crate::{Limit, Rate, quantity};
 
 /// The size of a bottleneck's buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,6 +15,14 @@ pub enum Buffer {
     Bytes(u64),
     /// Thousandths of the bandwidth-delay product.
     MilliBdp(u64),
+    /// What the link carries in `time`, and no more than `bytes`: a queue that never delays a
+    /// packet longer, whatever the link's rate.
+    Time {
+        /// The longest queueing delay.
+        time: Duration,
+        /// The most bytes; `u64::MAX` for no such bound.
+        bytes: u64,
+    },
 }
 
 /// One bandwidth-delay product: the buffer of a link whose description states none.
@@ -30,7 +38,7 @@ pub const MIN_BUFFER_BYTES: u64 = 1500;
 
 impl Buffer {
     /// The limit of the queue before a link of this rate, for flows of this round-trip time; at
-    /// least [`MIN_BUFFER_BYTES`] where it follows from the bandwidth-delay product.
+    /// least [`MIN_BUFFER_BYTES`] where it follows from the link.
     pub fn limit(self, rate: Rate, rtt: Duration) -> Limit {
         match self {
             Buffer::Packets(packets) => Limit::Packets(packets),
@@ -38,18 +46,21 @@ impl Buffer {
             Buffer::MilliBdp(milli) => {
                 Limit::Bytes(bdp_bytes(milli, rate, rtt).max(MIN_BUFFER_BYTES))
             }
+            Buffer::Time { time, bytes } => {
+                Limit::Bytes(rate.bytes_in(time).min(bytes).max(MIN_BUFFER_BYTES))
+            }
         }
     }
 
-    /// Bytes of a buffer that is stated in bandwidth-delay products and comes to less than one
-    /// packet; `None` for every other buffer.
+    /// Bytes of a buffer that is stated in bandwidth-delay products or time and comes to less than
+    /// one packet; `None` for every other buffer.
     pub fn less_than_a_packet(self, rate: Rate, rtt: Duration) -> Option<u64> {
-        match self {
-            Buffer::MilliBdp(milli) => {
-                Some(bdp_bytes(milli, rate, rtt)).filter(|bytes| *bytes < MIN_BUFFER_BYTES)
-            }
-            Buffer::Packets(_) | Buffer::Bytes(_) => None,
-        }
+        let bytes = match self {
+            Buffer::MilliBdp(milli) => bdp_bytes(milli, rate, rtt),
+            Buffer::Time { time, .. } => rate.bytes_in(time),
+            Buffer::Packets(_) | Buffer::Bytes(_) => return None,
+        };
+        Some(bytes).filter(|bytes| *bytes < MIN_BUFFER_BYTES)
     }
 }
 
@@ -68,6 +79,12 @@ impl fmt::Display for Buffer {
             }
             Buffer::Bytes(bytes) => write!(f, "{bytes}B"),
             Buffer::MilliBdp(milli) => write!(f, "{}bdp", Decimal(milli, 3)),
+            Buffer::Time { time, bytes } => {
+                if bytes < u64::MAX {
+                    write!(f, "{},", Buffer::Bytes(bytes))?;
+                }
+                quantity::write_duration(f, time)
+            }
         }
     }
 }

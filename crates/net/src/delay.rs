@@ -63,6 +63,12 @@ impl Delay {
         }
     }
 
+    /// The last packet leaves the bottleneck at another time and is due at `due`: those after it
+    /// may come out from then on.
+    pub(crate) fn move_last(&mut self, due: Time) {
+        self.latest = due;
+    }
+
     /// No packet that leaves the bottleneck at `departed` comes out before this.
     #[inline]
     pub(crate) fn earliest(&self, departed: Time) -> Time {

@@ -3,7 +3,7 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
 
-use crate::{Delivered, PacketTimes, Time};
+use crate::{Delivered, Time};
 
 /// Packets in the order they are due; of equals, the first to leave first.
 #[derive(Debug)]
@@ -70,6 +70,35 @@ impl<P> Flight<P> {
         }
     }
 
+    /// The packet that left the bottleneck last leaves it at another time, and is due as much
+    /// earlier or later. Where packets may not overtake, it stays behind the packet before it. Returns
+    /// when it is due.
+    pub(crate) fn move_last(&mut self, departed: Time, reorders: bool) -> Option<Time> {
+        let last = self.departures.checked_sub(1);
+        let is_last = |packet: &Numbered<P>| Some(packet.number) == last;
+        let packet = if self.in_order.back().is_some_and(is_last) {
+            self.in_order.pop_back()
+        } else {
+            let overtaking = std::mem::take(&mut self.overtaking).into_vec();
+            let (mut found, rest) = overtaking
+                .into_iter()
+                .partition::<Vec<_>, _>(|Reverse(packet)| is_last(packet));
+            self.overtaking = rest.into();
+            found.pop().map(|Reverse(packet)| packet)
+        };
+        let mut delivered = packet?.delivered;
+        let times = &mut delivered.times;
+        times.due = departed + times.due.since(times.departed);
+        times.departed = departed;
+        if let Some(before) = self.in_order.back().filter(|_| !reorders) {
+            times.due = times.due.max(before.delivered.times.due);
+        }
+        let due = times.due;
+        self.departures -= 1;
+        self.take_off(delivered);
+        Some(due)
+    }
+
     /// Takes the next packet, if it is due by `now`.
     #[inline]
     pub(crate) fn land(&mut self, now: Time) -> Option<Delivered<P>> {
@@ -99,11 +128,11 @@ impl<P> Flight<P> {
         }
     }
 
-    /// Times of the packets on their way, in no order.
-    pub(crate) fn times(&self) -> impl Iterator<Item = &PacketTimes> {
+    /// The packets on their way, in no order.
+    pub(crate) fn packets(&self) -> impl Iterator<Item = &Delivered<P>> {
         let overtaking = self.overtaking.iter().map(|Reverse(packet)| packet);
         let packets = self.in_order.iter().chain(overtaking);
-        packets.map(|packet| &packet.delivered.times)
+        packets.map(|packet| &packet.delivered)
     }
 
     /// Packets on their way.

@@ -47,13 +47,14 @@ pub use loss::{GilbertElliott, Loss, LossConfig};
 pub use packet::{Ecn, Packet};
 pub use probability::Probability;
 pub use queue::{
-    CoDelConfig, Discipline, DropReason, Dropped, DrrConfig, FqCoDelConfig, Held, Limit,
-    MAX_CLASSES, ParameterDescription, PieConfig, Queue, QueueConfig, QueueContext, QueueError,
-    QueueSpec, QueueSpecError, RedConfig, SfqConfig, Sink, StepConfig,
+    CoDelConfig, Discipline, DropReason, Dropped, DrrConfig, FqCoDelConfig, Held, JointLimit,
+    Limit, MAX_CLASSES, MAX_WEIGHT, ParameterDescription, PieConfig, PriorityConfig, Queue,
+    QueueConfig, QueueContext, QueueError, QueueSpec, QueueSpecError, RedConfig, SfqConfig, Sink,
+    StepConfig, WdrrConfig,
 };
 pub use rate::Rate;
 pub use schedule::{RateSchedule, ScheduleError, ScheduleStepError};
-pub use service::{Aggregation, Capacity};
+pub use service::{Aggregation, Capacity, FixedCapacity};
 pub use spec::{CapacitySpec, LinkDiagnostic, LinkSpec, LinkSpecError};
 pub use time::Time;
 pub use trace::{DeliveryTrace, OPPORTUNITY_BYTES, TraceError, TraceLineError};

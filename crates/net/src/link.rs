@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use crate::delay::Delay;
 use crate::flight::Flight;
-use crate::service::Server;
+use crate::service::{FixedCapacity, Server};
 use crate::{
-    Capacity, DropReason, Dropped, Ecn, Held, Jitter, Loss, LossConfig, Packet, Queue, QueueConfig,
-    Reordering, Sink, Time,
+    Capacity, DropReason, Dropped, Ecn, Held, Jitter, Limit, Loss, LossConfig, Packet, Queue,
+    QueueConfig, Rate, Reordering, Sink, Time,
 };
 
 /// What a link is made of.
@@ -158,6 +158,46 @@ impl<P: Packet> Link<P> {
         }
     }
 
+    /// The link serves at another rate from `now` on, a packet in the middle of its service
+    /// included; one that follows a schedule leaves it. The queue and what waits in it stay as they
+    /// are, and so does what a token bucket holds: no change of rate gives anything away. What
+    /// [`Link::next_departure`] said before may be wrong afterwards. The queue's limit stays: a
+    /// [`crate::Buffer`] in time or in bandwidth-delay products gives another one for another rate,
+    /// for [`Link::set_limit`].
+    ///
+    /// # Errors
+    /// [`FixedCapacity`] for a link without a rate: a delivery trace, aggregates, or unlimited.
+    pub fn set_rate(&mut self, now: Time, rate: Rate) -> Result<(), FixedCapacity> {
+        self.advance(now);
+        if let Some(departed) = self.server.set_rate(self.now, rate)? {
+            let due = self.flight.move_last(departed, self.delay.reorders());
+            self.delay.move_last(due.unwrap_or(departed));
+        }
+        if self.next_start.is_some() {
+            self.next_start = Some(self.server.next_start(self.now));
+        }
+        self.advance(now);
+        Ok(())
+    }
+
+    /// Sets how much the queue holds: see [`Queue::set_limit`].
+    pub fn set_limit(&mut self, limit: Limit) {
+        self.queue.set_limit(limit);
+    }
+
+    /// Drops one packet that waits, as for a queue that is too long: see [`Queue::evict`]. Whether
+    /// there was one. For owners of several links with a [`crate::JointLimit`].
+    pub fn evict(&mut self, now: Time) -> bool {
+        self.advance(now);
+        let dropped = self.sink.dropped.len();
+        let is_dropped = self.queue.evict(self.now, &mut self.sink);
+        self.count_drops(dropped);
+        if self.queue.is_empty() {
+            self.next_start = None;
+        }
+        is_dropped
+    }
+
     /// When to [`Link::poll`] next; `None` when the link is empty. A packet comes out then, or
     /// (when a delivery trace keeps the first in the queue waiting, or packets overtake) no packet
     /// comes out before.
@@ -200,7 +240,12 @@ impl<P: Packet> Link<P> {
     /// Times of the packets that have left the queue and not come out, in no order. A packet that
     /// is still being sent is among them: its `departed` lies ahead.
     pub fn in_flight(&self) -> impl Iterator<Item = &PacketTimes> {
-        self.flight.times()
+        self.flight.packets().map(|packet| &packet.times)
+    }
+
+    /// The packets that have left the queue and not come out, with their times, in no order.
+    pub fn in_flight_packets(&self) -> impl Iterator<Item = &Delivered<P>> {
+        self.flight.packets()
     }
 
     /// Packets that arrived and neither came out nor were dropped.

@@ -3,6 +3,7 @@
 //! Links, queue disciplines and scenarios share these functions, so that a unit is spelt the same
 //! way everywhere.
 
+use std::fmt;
 use std::time::Duration;
 
 use thiserror::Error;
@@ -19,7 +20,7 @@ pub const BYTES: &str = "a size such as `100kB`, in `B`, `kB`, `MB` or `GB`";
 /// What a number of packets looks like.
 pub const PACKETS: &str = "a number of packets such as `10pkt`";
 /// What a buffer looks like.
-pub const BUFFER: &str = "a buffer such as `160pkt`, `100kB` or `1bdp`";
+pub const BUFFER: &str = "a buffer such as `160pkt`, `100kB`, `1bdp`, `250ms` or `10MB,250ms`";
 /// What a probability looks like.
 pub const PROBABILITY: &str = "a percentage from `0%` to `100%`, such as `0.01%`";
 /// What a boolean looks like.
@@ -31,6 +32,10 @@ pub const FACTOR: &str = "a number above 0, such as `0.8`";
 
 /// Largest size accepted, 1 PB, so that sums of sizes fit into 64 bits.
 pub const MAX_BYTES: u64 = 1_000_000_000_000_000;
+
+/// Shortest and longest buffer in time.
+const MIN_TIME: Duration = Duration::from_micros(1);
+const MAX_TIME: Duration = Duration::from_secs(100);
 
 /// Units, each with the power of ten of the smallest unit that it stands for.
 type Units = &'static [(&'static str, usize)];
@@ -141,13 +146,26 @@ pub fn packets(text: &str) -> Result<u64, QuantityError> {
         .ok_or_else(|| QuantityError::malformed(text, PACKETS))
 }
 
-/// A buffer: at least one packet or 1500 bytes, at most 10 million packets, 100 GB or 10,000 BDP.
+/// A buffer: at least one packet or 1500 bytes, at most 10 million packets, 100 GB, 10,000 BDP or
+/// 100 s. A time may have a bound in bytes before it: `10MB,250ms`.
 ///
 /// # Errors
 /// [`QuantityError`] if the text is not a buffer.
 pub fn buffer(text: &str) -> Result<Buffer, QuantityError> {
+    if let Some((most, time)) = text.split_once(',') {
+        return match (buffer(most)?, buffer(time)?) {
+            (Buffer::Bytes(bytes), Buffer::Time { time, .. }) => Ok(Buffer::Time { time, bytes }),
+            _ => Err(QuantityError::malformed(text, BUFFER)),
+        };
+    }
     let (number, unit) = split(text, BUFFER)?;
     let buffer = match unit {
+        "ns" | "us" | "ms" | "s" => {
+            let ns = in_units(text, number, unit, TIMES, BUFFER)?;
+            let time = Duration::from_nanos(ns);
+            let bytes = u64::MAX;
+            Some(Buffer::Time { time, bytes })
+        }
         "pkt" => number.parse().ok().map(Buffer::Packets),
         "bdp" => scaled(number, 3).map(Buffer::MilliBdp),
         _ => Some(Buffer::Bytes(in_units(text, number, unit, SIZES, BUFFER)?)),
@@ -156,6 +174,7 @@ pub fn buffer(text: &str) -> Result<Buffer, QuantityError> {
         .filter(|buffer| match buffer {
             Buffer::Packets(n) | Buffer::MilliBdp(n) => (1..=10_000_000).contains(n),
             Buffer::Bytes(n) => (1500..=100_000_000_000).contains(n),
+            Buffer::Time { time, .. } => (MIN_TIME..=MAX_TIME).contains(time),
         })
         .ok_or_else(|| QuantityError::malformed(text, BUFFER))
 }
@@ -205,6 +224,16 @@ pub fn factor(text: &str) -> Result<f64, QuantityError> {
         .ok()
         .filter(|factor: &f64| *factor > 0.0 && factor.is_finite())
         .ok_or_else(|| QuantityError::malformed(text, FACTOR))
+}
+
+/// A time in the greatest unit that states it in whole numbers.
+pub(crate) fn write_duration(f: &mut fmt::Formatter<'_>, time: Duration) -> fmt::Result {
+    let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    match ns {
+        _ if ns.is_multiple_of(1_000_000) => write!(f, "{}ms", ns / 1_000_000),
+        _ if ns.is_multiple_of(1_000) => write!(f, "{}us", ns / 1_000),
+        _ => write!(f, "{ns}ns"),
+    }
 }
 
 /// Splits a text into its number and its unit.

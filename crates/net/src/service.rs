@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use thiserror::Error;
+
 use crate::probability::Draws;
 use crate::schedule::work_of;
 use crate::{DeliveryTrace, OPPORTUNITY_BYTES, Rate, RateSchedule, Time};
@@ -158,6 +160,11 @@ pub(crate) enum Server {
 /// The stream of a seed that contention is drawn from.
 const STREAM: u64 = 3;
 
+/// Why a link did not take another rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("a link with {0} has no rate that can be changed")]
+pub struct FixedCapacity(&'static str);
+
 impl Server {
     pub(crate) fn new(capacity: &Capacity, seed: u64) -> Self {
         match capacity {
@@ -289,6 +296,76 @@ impl Server {
             Server::Aggregates { .. } => self.serve_aggregate(start, u64::from(size_bytes)),
             Server::Unlimited => start,
         }
+    }
+
+    /// Serves at another rate from `now` on; a schedule ends with it. Returns when the packet being
+    /// served is out, which goes on at the new rate; `None` if none is being served. Nothing is
+    /// won or lost by a change: what was sent ahead, or is missing from a bucket, stays so.
+    pub(crate) fn set_rate(&mut self, now: Time, to: Rate) -> Result<Option<Time>, FixedCapacity> {
+        // What is left of the packet being served, in bits × ns/s.
+        let (free_at, left) = match self {
+            Server::Rate {
+                rate,
+                free_at,
+                ahead,
+            } => {
+                let left = free_at.since(now).as_nanos() * u128::from(rate.bps());
+                (*free_at, left.saturating_sub((*ahead).into()))
+            }
+            Server::Schedule {
+                schedule,
+                free_at,
+                ahead,
+                ..
+            } => {
+                let left = schedule.work_between(now, *free_at, &mut 0);
+                let left = left.saturating_sub((*ahead).into());
+                let (rate, free_at, ahead) = (to, *free_at, *ahead);
+                *self = Server::Rate {
+                    rate,
+                    free_at,
+                    ahead,
+                };
+                (free_at, left)
+            }
+            Server::TokenBucket {
+                fill,
+                spent,
+                step,
+                free_at,
+                ..
+            } => {
+                let left = fill.work_between(now, *free_at, &mut 0);
+                *spent = spent.saturating_sub(fill.work_between(*free_at, now, step));
+                *fill = Arc::new(RateSchedule::constant(to));
+                *step = 0;
+                let ns = left.div_ceil(u128::from(to.bps()));
+                *spent = spent.saturating_sub(ns * u128::from(to.bps()) - left);
+                let was_waiting = *free_at > now;
+                *free_at = now.plus_nanos(u64::try_from(ns).unwrap_or(u64::MAX));
+                return Ok(was_waiting.then_some(*free_at));
+            }
+            Server::Trace { .. } => return Err(FixedCapacity("a delivery trace")),
+            Server::Aggregates { .. } => return Err(FixedCapacity("frame aggregation")),
+            Server::Unlimited => return Err(FixedCapacity("unlimited capacity")),
+        };
+        let Server::Rate {
+            rate,
+            free_at: end,
+            ahead,
+        } = self
+        else {
+            return Ok(None);
+        };
+        *rate = to;
+        if free_at <= now {
+            return Ok(None);
+        }
+        let ns = left.div_ceil(u128::from(to.bps()));
+        let rounded_up = ns * u128::from(to.bps()) - left;
+        *ahead = u64::try_from(rounded_up).unwrap_or(0);
+        *end = now.plus_nanos(u64::try_from(ns).unwrap_or(u64::MAX));
+        Ok(Some(*end))
     }
 
     /// Whether packets leave in aggregates.

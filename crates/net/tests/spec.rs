@@ -161,6 +161,31 @@ fn a_discipline_holds_the_links_buffer() {
     assert_eq!(queue("48mbit 20ms queue=step:threshold=20pkt"), step);
 }
 
+#[test]
+fn a_buffer_in_time_follows_the_rate() {
+    let limit = |text: &str| {
+        let spec = parse(text);
+        spec.limit(&spec.capacity.load(|_| Err(())).expect("a rate"))
+    };
+    // 250 ms at 96 Mbit/s are 3 MB.
+    assert_eq!(limit("96mbit 50ms buffer=250ms"), Limit::Bytes(3_000_000));
+    assert_eq!(
+        limit("96mbit 50ms buffer=2MB,250ms"),
+        Limit::Bytes(2_000_000)
+    );
+    assert_eq!(limit("24mbit 50ms buffer=2MB,250ms"), Limit::Bytes(750_000));
+    for refused in [
+        "buffer=250",
+        "buffer=2MB",
+        "buffer=250ms,2MB",
+        "buffer=1bdp,1ms",
+        "buffer=1us",
+    ] {
+        let text = format!("96mbit 50ms {refused}");
+        assert!(text.parse::<LinkSpec>().is_err(), "{text}");
+    }
+}
+
 proptest! {
     #[test]
     fn text_and_value_are_one(
@@ -174,6 +199,8 @@ proptest! {
             (1..=10_000_000u64).prop_map(Buffer::Packets),
             (1500..=10_000_000_000u64).prop_map(Buffer::Bytes),
             (100_000..=10_000_000u64).prop_map(Buffer::MilliBdp),
+            (1_000..=100_000_000_000u64, prop_oneof![1500..=100_000_000_000u64, Just(u64::MAX)])
+                .prop_map(|(ns, bytes)| Buffer::Time { time: Duration::from_nanos(ns), bytes }),
         ],
         ppb in 0..=1_000_000_000u32,
         queue in prop::sample::select(&[
@@ -182,6 +209,7 @@ proptest! {
             "codel:target=2ms,ecn=true",
             "fq_codel",
             "priority:classes=droptail+pie",
+            "wdrr:classes=droptail+pie,weights=2+1",
         ][..]),
         aggregate in prop::option::of((1..=256u32, 1..=5_484u64, 0..=1_000_000u64)),
         seed in any::<u64>(),
@@ -210,6 +238,9 @@ proptest! {
             (CapacitySpec::Rate(rate), Buffer::MilliBdp(milli)) => {
                 u128::from(rate.bytes_in(spec.rtt)) * u128::from(milli) / 1000 >= 1500
             }
+            (CapacitySpec::Rate(rate), buffer) => {
+                buffer.less_than_a_packet(*rate, spec.rtt).is_none()
+            }
             (CapacitySpec::Aggregates(aggregation), buffer) => {
                 let rate = aggregation.mean_rate();
                 buffer.less_than_a_packet(rate, spec.rtt).is_none()
@@ -230,7 +261,7 @@ proptest! {
 
     #[test]
     fn text_of_known_words_never_panics(
-        words in prop::collection::vec("[0-9.]{0,6}(bit|mbit|ms|us|s|pkt|kB|bdp|%)|loss=[0-9.]{0,6}%|mark=[0-9]{0,3}(pkt)?|aggregate=[0-9]{0,3}(pkt)?,[0-9]{0,3}(us|ms)?,[0-9]{0,3}(us)?|queue=(codel|step|red|priority)(:(target|threshold|min|classes)=[0-9a-z]{0,4})?|seed=[0-9]{0,3}", 0..6),
+        words in prop::collection::vec("[0-9.]{0,6}(bit|mbit|ms|us|s|pkt|kB|bdp|%)|loss=[0-9.]{0,6}%|mark=[0-9]{0,3}(pkt)?|aggregate=[0-9]{0,3}(pkt)?,[0-9]{0,3}(us|ms)?,[0-9]{0,3}(us)?|queue=(codel|step|red|priority)(:(target|threshold|min|classes)=[0-9a-z]{0,4})?|buffer=[0-9]{0,3}(kB)?,?[0-9]{0,3}(ms|us)?|seed=[0-9]{0,3}", 0..6),
     ) {
         if let Err(error) = words.join(" ").parse::<LinkSpec>() {
             prop_assert!(!error.to_string().is_empty());

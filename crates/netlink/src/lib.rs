@@ -10,5 +10,6 @@ pub use interfaces::{Interface, Interfaces};
 pub use namespace::{Namespace, enter};
 pub use request::Netlink;
 pub use topology::{
-    add_address, bring_up, enslave, index_of, limit_offload, make_bridge, make_veth, remove, rename,
+    add_address, bring_up, enslave, index_of, limit_offload, make_bridge, make_veth, remove,
+    rename, set_queue_length,
 };

@@ -91,6 +91,16 @@ pub fn bring_up(name: &str) -> io::Result<()> {
     })
 }
 
+/// Sets how many packets may wait in an interface.
+///
+/// # Errors
+/// It is not there, or the process lacks `CAP_NET_ADMIN`.
+pub fn set_queue_length(name: &str, packets: u32) -> io::Result<()> {
+    change(name, |link| {
+        link.attributes.push(LinkAttribute::TxQueueLen(packets));
+    })
+}
+
 /// Renames an interface.
 ///
 /// # Errors

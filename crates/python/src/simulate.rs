@@ -249,16 +249,9 @@ impl Run<'_> {
         point: &Point,
         observer: &mut dyn Observer,
     ) -> PyResult<Option<PointResult>> {
-        let mut algorithms: Vec<(&str, &Choice)> = Vec::new();
-        for group in &point.groups {
-            for text in group.algorithms() {
-                if algorithms.iter().all(|(name, _)| name != text)
-                    && let Some(choice) = self.choices.get(text)
-                {
-                    algorithms.push((text, choice));
-                }
-            }
-        }
+        let texts = point.algorithms();
+        let named = texts.iter().map(String::as_str);
+        let algorithms = named.filter_map(|text| Some((text, self.choices.get(text)?)));
         let plane =
             plane_of(algorithms).map_err(|error| PyValueError::new_err(error.to_string()))?;
         match fairwater_sim::run(&point.experiment, plane, observer) {

@@ -98,13 +98,9 @@ impl Grid {
 impl Grid {
     fn simulate_point(&self, point: &Point) -> PyResult<PointResult> {
         let mut choices: Vec<(String, Choice)> = Vec::new();
-        for group in &point.groups {
-            for text in group.algorithms() {
-                if choices.iter().all(|(name, _)| name != text) {
-                    let choice = resolve(text, &self.folder).map_err(refused)?.choice;
-                    choices.push((text.clone(), choice));
-                }
-            }
+        for text in point.algorithms() {
+            let choice = resolve(&text, &self.folder).map_err(refused)?.choice;
+            choices.push((text, choice));
         }
         let named = choices.iter().map(|(name, choice)| (name.as_str(), choice));
         let plane = plane_of(named).map_err(refused)?;

@@ -29,7 +29,7 @@ fn share(point: &PointResult, of: fn(&crate::EdgeResult) -> u64) -> Option<f64> 
 }
 
 /// All that are shown of a run.
-pub const METRICS: [Metric; 12] = [
+pub const METRICS: [Metric; 13] = [
     Metric {
         title: "Throughput",
         note: "of all flows",
@@ -102,6 +102,12 @@ pub const METRICS: [Metric; 12] = [
             let longest = classes.filter_map(|class| class.fct_us.max);
             longest.reduce(f64::max).map(|us| us / 1e3)
         },
+    },
+    Metric {
+        title: "Slowdown",
+        note: "completion time over the least possible: median of each flow table, averaged",
+        unit: "",
+        of: |point| point.of_requests(|class| class.slowdown.p50),
     },
     Metric {
         title: "Slowdown p99",

@@ -27,7 +27,8 @@ pub use folder::{Folder, FolderError};
 pub use packet_log::{NO_FLOW, PacketLog, PacketRecord};
 pub use parquet::{Column, Table};
 pub use point::{
-    EdgeResult, EdgeSample, FlowResult, FlowSample, GroupResult, PointResult, RequestClass,
+    BundleResult, BundleSample, EdgeResult, EdgeSample, FlowResult, FlowSample, GroupResult,
+    PointResult, RequestClass,
 };
 pub use rounds::{RoundResults, RunSummary, Summary};
 pub use size_class::{RequestResult, classes};

@@ -127,6 +127,44 @@ pub struct EdgeResult {
     /// The edge in time, if asked for.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub samples: Vec<EdgeSample>,
+    /// The bundles of flows that sent packets over it.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub bundles: Vec<BundleResult>,
+}
+
+/// A bundle of flows at one edge: what estimates of its rate and delay are held against.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BundleResult {
+    /// Its name.
+    pub bundle: String,
+    /// What left, IP packets' bits/s.
+    pub throughput_bps: f64,
+    /// Its packets that left.
+    pub packets: u64,
+    /// Its packets that the queue dropped, or that were lost at random.
+    pub dropped: u64,
+    /// Time in the queue, µs; `None` when none left.
+    pub queueing_us: Option<Spread>,
+    /// The bundle in time, if asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub samples: Vec<BundleSample>,
+}
+
+/// A bundle at an edge over an interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct BundleSample {
+    /// The interval's end, seconds.
+    pub at_s: f64,
+    /// What arrived, bits/s, drops included.
+    pub arrived_bps: f64,
+    /// What left, bits/s.
+    pub throughput_bps: f64,
+    /// Mean time in the queue of what left, µs; `None` when nothing did.
+    pub queueing_us: Option<f64>,
+    /// Bytes that wait at the interval's end.
+    pub queued_bytes: u64,
+    /// Packets dropped or lost.
+    pub dropped: u64,
 }
 
 /// A flow at a moment.
@@ -180,8 +218,18 @@ impl PointResult {
         }
         for edge in &mut summary.edges {
             edge.samples.clear();
+            for bundle in &mut edge.bundles {
+                bundle.samples.clear();
+            }
         }
         summary
+    }
+
+    /// The edges that show something: those with a capacity that is used, or with a queue.
+    pub fn used_edges(&self) -> impl Iterator<Item = &EdgeResult> {
+        let waits = |edge: &EdgeResult| edge.queueing_us.is_some_and(|spread| spread.p95 > 0.0);
+        let edges = self.edges.iter();
+        edges.filter(move |edge| edge.utilisation > 0.0 || waits(edge))
     }
 
     /// The busiest edge, whose queue matters.

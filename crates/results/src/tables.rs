@@ -8,7 +8,7 @@ use crate::{CongestionState, FlowSample, PointResult, Spread};
 type Rows<'a, T> = Vec<(&'a PointResult, T)>;
 
 /// The files of all tables.
-pub(crate) const TABLES: [&str; 7] = [
+pub(crate) const TABLES: [&str; 9] = [
     "groups.parquet",
     "flows.parquet",
     "edges.parquet",
@@ -16,6 +16,8 @@ pub(crate) const TABLES: [&str; 7] = [
     "flow_series.parquet",
     "edge_series.parquet",
     "completions.parquet",
+    "bundles.parquet",
+    "bundle_series.parquet",
 ];
 
 /// All tables that have rows, with the names of their files; `variables` are the sweep's, each a
@@ -30,6 +32,8 @@ pub fn tables(points: &[PointResult], variables: &[&str]) -> Vec<(&'static str, 
         flow_samples(points, variables),
         edge_samples(points, variables),
         completions(points, variables),
+        bundles(points, variables),
+        bundle_samples(points, variables),
     ];
     let named = TABLES.into_iter().zip(tables);
     named
@@ -179,6 +183,53 @@ fn edge_samples(points: &[PointResult], variables: &[&str]) -> Option<Table> {
     table.whole("queued_bytes", all().map(|(_, sample)| sample.queued_bytes));
     table.whole("dropped", all().map(|(_, sample)| sample.dropped));
     table.whole("marked", all().map(|(_, sample)| sample.marked));
+    Some(table)
+}
+
+fn bundles(points: &[PointResult], variables: &[&str]) -> Option<Table> {
+    let rows = each_within(points, |point| &point.edges, |edge| &edge.bundles)?;
+    let mut table = keyed(&rows, variables);
+    let all = || rows.iter().map(|(_, row)| row);
+    table.text("edge", all().map(|(edge, _)| edge.name.clone()));
+    table.text("bundle", all().map(|(_, bundle)| bundle.bundle.clone()));
+    let throughput = all().map(|(_, bundle)| Some(bundle.throughput_bps));
+    table.number("throughput_bps", throughput);
+    table.whole("packets", all().map(|(_, bundle)| bundle.packets));
+    table.whole("dropped", all().map(|(_, bundle)| bundle.dropped));
+    spread(&mut table, "queueing_us", &rows, |(_, bundle)| {
+        bundle.queueing_us
+    });
+    Some(table)
+}
+
+fn bundle_samples(points: &[PointResult], variables: &[&str]) -> Option<Table> {
+    let mut rows = Vec::new();
+    for point in points {
+        for edge in &point.edges {
+            for bundle in &edge.bundles {
+                let samples = bundle.samples.iter();
+                rows.extend(samples.map(|sample| (point, (edge, bundle, sample))));
+            }
+        }
+    }
+    if rows.is_empty() {
+        return None;
+    }
+    let mut table = keyed(&rows, variables);
+    let all = || rows.iter().map(|(_, row)| row);
+    table.text("edge", all().map(|(edge, ..)| edge.name.clone()));
+    table.text("bundle", all().map(|(_, bundle, _)| bundle.bundle.clone()));
+    table.number("at_s", all().map(|(.., sample)| Some(sample.at_s)));
+    let arrived = all().map(|(.., sample)| Some(sample.arrived_bps));
+    table.number("arrived_bps", arrived);
+    let throughput = all().map(|(.., sample)| Some(sample.throughput_bps));
+    table.number("throughput_bps", throughput);
+    table.number("queueing_us", all().map(|(.., sample)| sample.queueing_us));
+    table.whole(
+        "queued_bytes",
+        all().map(|(.., sample)| sample.queued_bytes),
+    );
+    table.whole("dropped", all().map(|(.., sample)| sample.dropped));
     Some(table)
 }
 

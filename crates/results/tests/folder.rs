@@ -5,8 +5,8 @@ use std::fs;
 
 use fairwater_results::report::{self, GridLayout};
 use fairwater_results::{
-    CongestionState, EdgeResult, EdgeSample, FlowResult, FlowSample, Folder, FolderError,
-    GroupResult, PointResult, RequestClass, RequestResult, Spread, grid, jain,
+    BundleResult, BundleSample, CongestionState, EdgeResult, EdgeSample, FlowResult, FlowSample,
+    Folder, FolderError, GroupResult, PointResult, RequestClass, RequestResult, Spread, grid, jain,
 };
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
@@ -81,6 +81,21 @@ fn result(point: usize, rate: &str, seed: u64, fct_us: f64) -> PointResult {
                 queued_bytes: 3_000,
                 dropped: 10,
                 marked: 0,
+            }],
+            bundles: vec![BundleResult {
+                bundle: "site".to_owned(),
+                throughput_bps: 4.0e6,
+                packets: 900,
+                dropped: 8,
+                queueing_us: Some(Spread::of(vec![1_500.0])),
+                samples: vec![BundleSample {
+                    at_s: 0.5,
+                    arrived_bps: 4.1e6,
+                    throughput_bps: 4.0e6,
+                    queueing_us: None,
+                    queued_bytes: 3_000,
+                    dropped: 8,
+                }],
             }],
         }],
         notices: Vec::new(),
@@ -157,7 +172,7 @@ fn tables_have_a_row_for_each_and_columns_for_variables() {
     let folder = open(dir.path(), "sim", "").expect("a new one");
     let points = [result(0, "10mbit", 1, 100.0), result(1, "10mbit", 2, 200.0)];
     let names = folder.finish(&points, &["rate"]).expect("written");
-    assert_eq!(names.len(), 8, "{names:?}");
+    assert_eq!(names.len(), 10, "{names:?}");
     let lines = fs::read_to_string(folder.file("results.jsonl")).expect("text");
     assert_eq!(lines.lines().count(), 2);
     let second: PointResult =

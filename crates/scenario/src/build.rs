@@ -6,6 +6,7 @@ use std::time::Duration;
 use fairwater_experiment::{Edge, Experiment, Measure, Native, NodeId, PlaneConfig, Traffic};
 use fairwater_net::{Limit, LinkConfig, QueueConfig, QueueContext, Time};
 
+use crate::bundle::{self, BundleTable};
 use crate::diagnostic::Diagnostic;
 use crate::fields::Fields;
 use crate::flow::{self, Flows};
@@ -34,6 +35,7 @@ pub(crate) fn point(
         duration,
         network,
         mut flows,
+        bundles,
         plane,
         measure,
     } = parts;
@@ -43,12 +45,13 @@ pub(crate) fn point(
         nodes: u32::try_from(network.names.len()).unwrap_or(u32::MAX),
         edges: Vec::new(),
         flows: std::mem::take(&mut flows.configs),
+        bundles: Vec::new(),
         plane,
         measure,
     };
     // Of a network that is wrong, paths say nothing more.
     if context.sink.said() == before {
-        put_together(&mut experiment, &network, &flows, context);
+        put_together(&mut experiment, &network, (&flows, &bundles), context);
     }
     let point = Point {
         index,
@@ -79,6 +82,7 @@ struct Parts {
     duration: Duration,
     network: Network,
     flows: Flows,
+    bundles: Vec<BundleTable>,
     plane: PlaneConfig,
     measure: Measure,
 }
@@ -92,6 +96,7 @@ impl Parts {
             duration: Duration::ZERO,
             network: Network::default(),
             flows: Flows::default(),
+            bundles: Vec::new(),
             plane: PlaneConfig::default(),
             measure: Measure::default(),
         };
@@ -115,6 +120,7 @@ impl Parts {
         }
         parts.network = network::read(&mut fields, context);
         parts.flows = flow::read(&mut fields, &parts.network, duration, context);
+        parts.bundles = bundle::read(&mut fields, &parts.network, context);
         if let Some(node) = fields.node("plane") {
             parts.plane = plane(node, context);
         }
@@ -133,6 +139,7 @@ pub(crate) struct Spans {
     pub(crate) groups: Vec<Range<usize>>,
     pub(crate) duration: Range<usize>,
     pub(crate) plane: Range<usize>,
+    pub(crate) bundle: Range<usize>,
 }
 
 impl Spans {
@@ -144,6 +151,7 @@ impl Spans {
             groups: groups.map(|(_, span)| span.clone()).collect(),
             duration: place(root, "duration"),
             plane: place(root, "plane"),
+            bundle: place(root, "bundle"),
         }
     }
 }
@@ -182,7 +190,7 @@ fn substituted(
 fn put_together(
     experiment: &mut Experiment,
     network: &Network,
-    flows: &Flows,
+    (flows, bundles): (&Flows, &[BundleTable]),
     context: &Context<'_>,
 ) {
     let mut paths = Paths::new(network.names.len(), &network.edges);
@@ -231,6 +239,7 @@ fn put_together(
             }
         }
     }
+    bundle::put_together(experiment, (bundles, network), (&mut paths, &rtts), context);
     for (index, (spec, rtt)) in network.edges.iter().zip(rtts).enumerate() {
         let direction = &spec.direction;
         let queue = queue(spec, rtt, context);

@@ -11,11 +11,11 @@ use fairwater_plane::nearest;
 
 use crate::diagnostic::Diagnostic;
 use crate::fields::{Fields, InvalidValue, refuse};
-use crate::host_edge;
+use crate::host_edge::{self, Selectors};
 use crate::network::{Network, pairs};
 use crate::quantity;
 use crate::tcp;
-use crate::traffic::{self, Load, TrafficSpec};
+use crate::traffic::{self, TrafficSpec};
 use crate::tree::{Node, Value};
 use crate::{Context, Group, Sender};
 
@@ -31,16 +31,25 @@ pub(crate) struct Flows {
     pub(crate) sent: Vec<(TrafficSpec, Range<usize>)>,
 }
 
-/// Reads `[[flow]]` and `[tcp]`; `duration` is that of the run, if it is known.
+/// What flows refer to.
+struct Usual {
+    tcp: TcpConfig,
+    selectors: Selectors,
+}
+
+/// Reads `[[flow]]`, `[tcp]` and `[selector.NAME]`; `duration` is that of the run, if it is known.
 pub(crate) fn read(
     root: &mut Fields<'_>,
     network: &Network,
     duration: Option<Duration>,
     context: &Context<'_>,
 ) -> Flows {
-    let usual = match root.node("tcp") {
-        Some(node) => tcp::read(node, &TcpConfig::default(), context.sink),
-        None => TcpConfig::default(),
+    let usual = Usual {
+        tcp: match root.node("tcp") {
+            Some(node) => tcp::read(node, &TcpConfig::default(), context.sink),
+            None => TcpConfig::default(),
+        },
+        selectors: host_edge::selectors(root.node("selector"), context),
     };
     let mut flows = Flows::default();
     match root.node("flow").map(|node| (&node.value, node)) {
@@ -77,6 +86,7 @@ struct FlowTable<'n> {
     stop: Option<(&'n Node, Duration)>,
     priority: u8,
     tag: u32,
+    bundle: Option<String>,
     tcp: TcpConfig,
     /// The box at the edge, `None` in it if it is unknown.
     edge: Option<(&'n Node, Option<EdgeTreatment>)>,
@@ -87,7 +97,7 @@ struct FlowTable<'n> {
 
 fn read_group(
     node: &Node,
-    usual: &TcpConfig,
+    usual: &Usual,
     network: &Network,
     duration: Option<Duration>,
     flows: &mut Flows,
@@ -108,7 +118,7 @@ fn read_group(
 impl<'n> FlowTable<'n> {
     fn read(
         node: &'n Node,
-        usual: &TcpConfig,
+        usual: &Usual,
         network: &Network,
         context: &Context<'n>,
     ) -> Option<Self> {
@@ -117,16 +127,31 @@ impl<'n> FlowTable<'n> {
         let name = fields.optional("name", quantity::text);
         let from = fields.node("from").map(resolve);
         let to = fields.node("to").map(resolve);
-        let algorithm = match fields.node("algorithm") {
+        let algorithm = fields.node("algorithm");
+        let sent = match fields.node("traffic") {
+            Some(node) => traffic::read(node, context),
+            None => Some(TrafficSpec::Bulk),
+        };
+        let is_datagrams = sent.as_ref().is_some_and(TrafficSpec::is_datagrams);
+        let algorithm = match algorithm {
+            Some(node) if is_datagrams => {
+                let message = "a flow of UDP packets has no `algorithm`";
+                let help = "no congestion control decides when it sends";
+                let diagnostic = Diagnostic::new(node.span.clone(), message);
+                context.sink.push(diagnostic.help(help));
+                None
+            }
             Some(node) => read_algorithm(node, context),
+            None if is_datagrams => Some((
+                Sender::Native("udp".to_owned()),
+                Controller::Native(Native::Reno),
+            )),
+            // Traffic that is refused may be of UDP packets.
+            None if sent.is_none() => None,
             None => {
                 fields.missing("algorithm");
                 None
             }
-        };
-        let sent = match fields.node("traffic") {
-            Some(node) => traffic::read(node, context),
-            None => Some(TrafficSpec::Bulk),
         };
         let count = fields.optional("count", quantity::count).unwrap_or(1);
         let mut time = |key| {
@@ -149,14 +174,15 @@ impl<'n> FlowTable<'n> {
             stop,
             priority: fields.optional("priority", priority).unwrap_or(0),
             tag: fields.optional("tag", tag).unwrap_or(0),
+            bundle: fields.optional("bundle", quantity::text),
             tcp: match fields.node("tcp") {
-                Some(node) => tcp::read(node, usual, context.sink),
-                None => usual.clone(),
+                Some(node) => tcp::read(node, &usual.tcp, context.sink),
+                None => usual.tcp.clone(),
             },
             edge: fields
                 .node("edge")
                 .filter(|node| host_edge::is_there(node))
-                .map(|node| (node, host_edge::read(node, context))),
+                .map(|node| (node, host_edge::read(node, &usual.selectors, context))),
             via: fields.node("via"),
             balancing: fields.optional("balance", balancing).unwrap_or_default(),
             span: fields.span.clone(),
@@ -169,6 +195,12 @@ impl<'n> FlowTable<'n> {
         fields.finish();
         if let (Some((node, _)), Some((_, controller))) = (&table.edge, &table.algorithm) {
             host_edge::check(node, controller, &table.tcp, context);
+            if is_datagrams {
+                let message = "an `edge` controls TCP, and this flow sends UDP packets";
+                context
+                    .sink
+                    .push(Diagnostic::new(node.span.clone(), message));
+            }
         }
         Some(table)
     }
@@ -264,6 +296,7 @@ impl<'n> FlowTable<'n> {
                 stop: self.stop.map(|(_, stop)| Time::ZERO + stop),
                 priority: self.priority,
                 tag: self.tag,
+                bundle: self.bundle.clone(),
                 tcp: self.tcp.clone(),
                 edge: edge.clone(),
             });
@@ -272,7 +305,7 @@ impl<'n> FlowTable<'n> {
         flows.groups.push(Group {
             name,
             sender: algorithm,
-            edge: edge.map(|edge| edge.algorithm),
+            edge: edge.map(|edge| edge.algorithms()).unwrap_or_default(),
             flows: first..flows.configs.len(),
         });
         Some(())
@@ -520,34 +553,4 @@ fn walk(
         return None;
     }
     Some((there, back))
-}
-
-impl TrafficSpec {
-    /// What one of `flows` sends, each over a way whose least rate is that, bytes/s.
-    pub(crate) fn traffic(
-        &self,
-        mss: u32,
-        flows: usize,
-        least_rate: Option<f64>,
-    ) -> Option<fairwater_experiment::Traffic> {
-        use fairwater_experiment::Traffic;
-        Some(match self {
-            TrafficSpec::Bulk => Traffic::Bulk,
-            TrafficSpec::Bytes(size) => Traffic::Bytes(size.bytes(mss)),
-            TrafficSpec::OnOff { on, off } => Traffic::OnOff { on: *on, off: *off },
-            TrafficSpec::Limited { bytes_per_s } => Traffic::Limited { rate: *bytes_per_s },
-            TrafficSpec::Requests { sizes, load } => Traffic::Requests {
-                sizes: sizes.clone(),
-                load: match load {
-                    Load::OfPath(share) => share * least_rate?,
-                    Load::Rate(bytes_per_s) => *bytes_per_s,
-                } / flows.max(1) as f64,
-            },
-            TrafficSpec::PingPong { size, think, count } => Traffic::PingPong {
-                bytes: size.bytes(mss),
-                think: *think,
-                count: *count,
-            },
-        })
-    }
 }

@@ -1,6 +1,11 @@
 //! Boxes at the edges of hosts: `edge = { … }` of a flow.
 
-use fairwater_experiment::{Controller, Ecn, EdgeTreatment, TcpConfig};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fairwater_edge::policy::read_selector;
+use fairwater_experiment::{Controller, Ecn, EdgeMode, EdgeTreatment, SelectorConfig, TcpConfig};
+use fairwater_plane::nearest;
 
 use crate::Context;
 use crate::diagnostic::Diagnostic;
@@ -19,23 +24,68 @@ pub(crate) fn is_there(node: &Node) -> bool {
     !matches!(node.value, Value::Boolean(false))
 }
 
+/// The selectors of a scenario by name: `[selector.NAME]`, as in a policy of an edge; `None` of one that is wrong.
+pub(crate) type Selectors = BTreeMap<String, Option<Arc<SelectorConfig>>>;
+
+/// Reads the tables `[selector.NAME]`.
+pub(crate) fn selectors(node: Option<&Node>, context: &Context<'_>) -> Selectors {
+    let Some(node) = node else {
+        return Selectors::new();
+    };
+    let Value::Table(entries) = &node.value else {
+        if !node.is_unknown() {
+            let message = "`[selector]` holds tables with names of their own";
+            let diagnostic = Diagnostic::new(node.span.clone(), message);
+            context.sink.push(diagnostic);
+        }
+        return Selectors::new();
+    };
+    let read = entries.iter().map(|(key, node)| {
+        let check =
+            |key: &str, node: &Node, name: &str| check_name(key, node, (name, "an edge"), context);
+        let selector = read_selector(&key.name, node, context.sink, &check);
+        (key.name.clone(), selector.map(Arc::new))
+    });
+    read.collect()
+}
+
 /// Reads what the box does with a flow; `None` if it is not known.
-pub(crate) fn read(node: &Node, context: &Context<'_>) -> Option<EdgeTreatment> {
+pub(crate) fn read(
+    node: &Node,
+    selectors: &Selectors,
+    context: &Context<'_>,
+) -> Option<EdgeTreatment> {
     let mut fields = Fields::of("`edge`", node, context.sink)?;
-    let algorithm = match fields.node("algorithm") {
-        Some(node) => algorithm(node, context),
-        None => {
-            fields.missing("algorithm");
+    let selector = selector(&mut fields, selectors, context);
+    let algorithm = match (fields.node("algorithm"), &selector) {
+        (Some(node), _) => algorithm(node, "an edge", context),
+        (None, Some(selector)) => Some(selector.first.to_string()),
+        (None, None) => {
+            if fields.node("select").is_none() {
+                fields.missing("algorithm");
+            }
             None
         }
     };
+    let mode = fields.optional("mode", mode).unwrap_or_default();
     let mut flag = |key| fields.optional(key, quantity::boolean).unwrap_or(false);
     let (ecn, police) = (flag("ecn"), flag("police"));
     let max_scale = fields.optional("max_scale", scale);
+    let weight_node = fields.node("weight");
     let weight = fields.optional("weight", weight);
+    if let (Some(node), EdgeMode::Buffer) = (weight_node, mode) {
+        let message = "`weight`: flows divide the windows that their senders are told, and with \
+                       `mode = \"buffer\"` the box sends by its own";
+        let diagnostic = Diagnostic::new(node.span.clone(), message);
+        context
+            .sink
+            .push(diagnostic.help("remove `weight`, or the mode"));
+    }
     fields.finish();
     Some(EdgeTreatment {
         algorithm: algorithm?,
+        mode,
+        selector,
         ecn,
         police,
         max_scale,
@@ -43,31 +93,69 @@ pub(crate) fn read(node: &Node, context: &Context<'_>) -> Option<EdgeTreatment> 
     })
 }
 
-/// An algorithm of the plane: neither one inside a sender, nor one of a kernel.
-fn algorithm(node: &Node, context: &Context<'_>) -> Option<String> {
+/// The selector that is named; `None` if none is, or there is none of that name.
+fn selector(
+    fields: &mut Fields<'_>,
+    selectors: &Selectors,
+    context: &Context<'_>,
+) -> Option<Arc<SelectorConfig>> {
+    let node = fields.node("select")?;
+    let name = fields.optional("select", quantity::text)?;
+    if fields.node("algorithm").is_some() {
+        let message = "`select`: the edge names its algorithm";
+        let diagnostic = Diagnostic::new(node.span.clone(), message);
+        context.sink.push(diagnostic.help("remove one of the two"));
+    }
+    let Some(found) = selectors.get(&name) else {
+        let message = format!("there is no `[selector.{name}]`");
+        let mut diagnostic = Diagnostic::new(node.span.clone(), message);
+        if let Some(near) = nearest(&name, selectors.keys().map(String::as_str)) {
+            diagnostic = diagnostic.help(format!("did you mean `{near}`?"));
+        }
+        context.sink.push(diagnostic);
+        return None;
+    };
+    found.clone()
+}
+
+fn mode(node: &Node) -> Result<EdgeMode, InvalidValue> {
+    match &node.value {
+        Value::Text(text) if text == "window" => Ok(EdgeMode::Window),
+        Value::Text(text) if text == "buffer" => Ok(EdgeMode::Buffer),
+        _ => Err(InvalidValue::kind(node, "`\"window\"` or `\"buffer\"`")),
+    }
+}
+
+/// An algorithm of the plane, for this kind of box.
+pub(crate) fn algorithm(node: &Node, of: &str, context: &Context<'_>) -> Option<String> {
+    let Value::Text(text) = &node.value else {
+        if !node.is_unknown() {
+            let message = "`algorithm`: expected the name of an algorithm";
+            let diagnostic = Diagnostic::new(node.span.clone(), message);
+            context.sink.push(diagnostic);
+        }
+        return None;
+    };
+    let said = context.sink.said();
+    check_name("algorithm", node, (text, of), context);
+    (context.sink.said() == said).then(|| text.clone())
+}
+
+/// Refuses what is no algorithm of the plane: neither one inside a sender, nor one of a kernel.
+fn check_name(key: &str, node: &Node, (name, of): (&str, &str), context: &Context<'_>) {
     let refuse = |message: String| {
         let diagnostic = Diagnostic::new(node.span.clone(), message);
         context.sink.push(diagnostic);
     };
-    let Value::Text(text) = &node.value else {
-        if !node.is_unknown() {
-            refuse("`algorithm`: expected the name of an algorithm".to_owned());
-        }
-        return None;
-    };
-    if text.starts_with("native:") || text.starts_with("kernel:") {
+    if name.starts_with("native:") || name.starts_with("kernel:") {
         refuse(format!(
-            "`algorithm`: an edge runs an algorithm of `fairwater algorithms`, not `{text}`"
+            "`{key}`: {of} runs an algorithm of `fairwater algorithms`, not `{name}`"
         ));
-        return None;
+        return;
     }
-    match context.resolver.check_algorithm(text) {
-        Ok(()) => Some(text.clone()),
-        Err(faults) => {
-            for fault in faults {
-                refuse(format!("`algorithm`: {fault}"));
-            }
-            None
+    if let Err(faults) = context.resolver.check_algorithm(name) {
+        for fault in faults {
+            refuse(format!("`{key}`: {fault}"));
         }
     }
 }

@@ -31,6 +31,7 @@
 //! ```
 
 mod build;
+mod bundle;
 mod capacity;
 mod disturbance;
 mod files;
@@ -99,6 +100,20 @@ pub struct Point {
 }
 
 impl Point {
+    /// Each algorithm of this project that something at this point runs, as its text, once.
+    #[must_use]
+    pub fn algorithms(&self) -> Vec<String> {
+        let of_groups = self.groups.iter().flat_map(Group::algorithms);
+        let of_bundles = self.experiment.bundles.iter();
+        let mut texts: Vec<String> = Vec::new();
+        for text in of_groups.chain(of_bundles.map(|bundle| &bundle.algorithm)) {
+            if !texts.contains(text) {
+                texts.push(text.clone());
+            }
+        }
+        texts
+    }
+
     /// Index of the group that a flow is in.
     #[must_use]
     pub fn group_of(&self, flow: usize) -> usize {
@@ -114,8 +129,8 @@ pub struct Group {
     pub name: String,
     /// Who decides for its flows.
     pub sender: Sender,
-    /// The algorithm of the box that the senders are behind, as the file has it.
-    pub edge: Option<String>,
+    /// The algorithms of the box that the senders are behind, as the file has them.
+    pub edge: Vec<String>,
     /// Which flows of [`Experiment::flows`] these are.
     pub flows: Range<usize>,
 }
@@ -123,11 +138,16 @@ pub struct Group {
 impl Group {
     /// The algorithms of this project that its flows run, in their sender or at its host's edge.
     pub fn algorithms(&self) -> impl Iterator<Item = &String> {
-        let of_sender = match &self.sender {
+        self.sender_algorithm().into_iter().chain(&self.edge)
+    }
+
+    /// The algorithm of this project that its senders run.
+    #[must_use]
+    pub const fn sender_algorithm(&self) -> Option<&String> {
+        match &self.sender {
             Sender::Plane(text) => Some(text),
             Sender::Native(_) | Sender::Kernel(_) => None,
-        };
-        of_sender.into_iter().chain(&self.edge)
+        }
     }
 }
 
@@ -287,17 +307,28 @@ impl Scenario {
         point
     }
 
-    /// Each algorithm of this project that flows of any point run, as its text, once.
+    /// Each algorithm of this project that flows or sendboxes of any point run, as its text, once.
     #[must_use]
     pub fn algorithms(&self) -> Vec<String> {
+        self.texts(Point::algorithms)
+    }
+
+    /// Each algorithm of this project that senders of any point run, as its text, once.
+    #[must_use]
+    pub fn sender_algorithms(&self) -> Vec<String> {
+        self.texts(|point| {
+            let of_senders = point.groups.iter().filter_map(Group::sender_algorithm);
+            of_senders.cloned().collect()
+        })
+    }
+
+    fn texts(&self, of: impl Fn(&Point) -> Vec<String>) -> Vec<String> {
         let mut texts = Vec::new();
         let seeds = self.seeds().len();
         for index in (0..self.len()).step_by(seeds) {
-            for group in self.point(index).groups {
-                for text in group.algorithms() {
-                    if !texts.contains(text) {
-                        texts.push(text.clone());
-                    }
+            for text in of(&self.point(index)) {
+                if !texts.contains(&text) {
+                    texts.push(text);
                 }
             }
         }

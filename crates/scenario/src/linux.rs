@@ -22,6 +22,9 @@ pub(crate) fn refuse(point: &Point, spans: &Spans, sink: &Sink) {
             "a `[plane]` of its own; the real plane is as it is",
         );
     }
+    if !experiment.bundles.is_empty() {
+        say(&spans.bundle, "the boxes of a `[[bundle]]`");
+    }
     if point.hosts.len() != 2 || experiment.edges.len() != 2 {
         let span = spans.edges.get(2).or(spans.edges.first()).cloned();
         say(
@@ -32,7 +35,9 @@ pub(crate) fn refuse(point: &Point, spans: &Spans, sink: &Sink) {
     }
     for (group, span) in point.groups.iter().zip(&spans.groups) {
         let flows = &experiment.flows[group.flows.clone()];
-        if let Sender::Native(name) = &group.sender {
+        if let Sender::Native(name) = &group.sender
+            && !flows.iter().any(|flow| flow.traffic.is_datagrams())
+        {
             say(
                 span,
                 &format!("`{name}`, which is the simulator's; the kernel's are `kernel:NAME`"),
@@ -66,7 +71,14 @@ fn refused_of(flows: &[FlowConfig]) -> [(bool, &'static str); 5] {
             "starts drawn at random",
         ),
         (any(|flow| flow.priority != 0), "priorities"),
-        (any(|flow| flow.edge.is_some()), "an `edge`"),
+        (
+            any(|flow| {
+                flow.edge
+                    .as_ref()
+                    .is_some_and(|edge| edge.selector.is_some())
+            }),
+            "an `edge` with `select`",
+        ),
         (
             any(|flow| !is_the_kernels(&flow.tcp)),
             "settings of TCP other than `ecn = \"classic\"`; they are the kernel's own",

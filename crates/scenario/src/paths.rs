@@ -59,6 +59,17 @@ impl<'a> Paths<'a> {
         }
     }
 
+    /// Whether all of a flow's packets to the receiver cross the edge.
+    pub(crate) fn all_cross(&mut self, flow: &FlowConfig, edge: EdgeId) -> bool {
+        match &flow.path {
+            Path::Along { forward, .. } => forward.iter().all(|path| path.contains(&edge)),
+            Path::Shortest => {
+                let path = self.finder.shortest(flow.from, flow.to);
+                path.is_some_and(|path| path.contains(&edge))
+            }
+        }
+    }
+
     fn edge(&self, id: EdgeId) -> &EdgeSpec {
         &self.edges[id.0 as usize]
     }

@@ -69,6 +69,18 @@ fn set(spec: &mut QueueSpec, key: &Key, value: &Node, sink: &Sink) {
         return;
     }
     let outcome = match &value.value {
+        Value::Array(weights) if key.name == "weights" => {
+            let weight = |weight: &Node| {
+                weight.plain().or_else(|| {
+                    let invalid = InvalidValue::kind(weight, "a weight");
+                    refuse(&key.name, weight, invalid, sink);
+                    None
+                })
+            };
+            let weights: Option<Vec<String>> = weights.iter().map(weight).collect();
+            let Some(weights) = weights else { return };
+            spec.set("weights", &weights.join("+"))
+        }
         Value::Array(classes) => {
             let classes: Option<Vec<_>> = classes.iter().map(|class| read(class, sink)).collect();
             let Some(classes) = classes else { return };

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fairwater_experiment::SizeCdf;
+use fairwater_experiment::{SizeCdf, Traffic};
 
 use crate::Context;
 use crate::diagnostic::Diagnostic;
-use crate::fields::{Fields, refuse};
+use crate::fields::{Fields, InvalidValue, refuse};
 use crate::files::{self, problem};
 use crate::quantity::{self, Size};
 use crate::tree::{Node, Value};
 
 const KINDS: &str = "`\"bulk\"`, or a table with one of `bytes`, `on` and `off`, `rate`, \
-                     `requests`, `ping_pong`";
+                     `requests`, `ping_pong`, `udp`, `udp_ping_pong`";
 
 /// Traffic as it is described; what depends on the path or on the segments is still to come.
 #[derive(Debug, Clone)]
@@ -30,6 +30,17 @@ pub(crate) enum TrafficSpec {
     Requests {
         sizes: Arc<SizeCdf>,
         load: Load,
+        /// Connections of a pool; `None` is a connection for each request.
+        connections: Option<u32>,
+    },
+    Udp {
+        bytes_per_s: u64,
+        packet_bytes: u32,
+    },
+    UdpPingPong {
+        packet_bytes: u32,
+        think: Duration,
+        count: Option<u64>,
     },
     PingPong {
         size: Size,
@@ -68,9 +79,12 @@ pub(crate) fn read(node: &Node, context: &Context<'_>) -> Option<TrafficSpec> {
     let rate = fields.node("rate");
     let requests = fields.node("requests");
     let ping_pong = fields.node("ping_pong");
+    let udp = fields.node("udp");
+    let udp_ping_pong = fields.node("udp_ping_pong");
     fields.finish();
-    let given = [bytes, on.or(off), rate, requests, ping_pong];
-    if given.iter().flatten().count() != 1 {
+    let tcp = [bytes, on.or(off), rate, requests, ping_pong];
+    let given = tcp.into_iter().chain([udp, udp_ping_pong]);
+    if given.flatten().count() != 1 {
         let message = "`traffic` must be of one kind";
         context
             .sink
@@ -90,6 +104,12 @@ pub(crate) fn read(node: &Node, context: &Context<'_>) -> Option<TrafficSpec> {
     }
     if let Some(ping_pong) = ping_pong {
         return read_ping_pong(ping_pong, context);
+    }
+    if let Some(udp) = udp {
+        return read_udp(udp, context);
+    }
+    if let Some(ping_pong) = udp_ping_pong {
+        return read_udp_ping_pong(ping_pong, context);
     }
     let (Some(on), Some(off)) = (on, off) else {
         let message = "`traffic` has `on` or `off` without the other";
@@ -119,6 +139,7 @@ fn read_requests(node: &Node, context: &Context<'_>) -> Option<TrafficSpec> {
     let cdf = fields.node("cdf");
     let load = fields.node("load");
     let rate = fields.node("rate");
+    let connections = fields.optional("connections", connections);
     if cdf.is_none() {
         fields.missing("cdf");
     }
@@ -140,6 +161,55 @@ fn read_requests(node: &Node, context: &Context<'_>) -> Option<TrafficSpec> {
     Some(TrafficSpec::Requests {
         sizes: sizes?,
         load: load?,
+        connections,
+    })
+}
+
+/// The number of connections of a pool.
+fn connections(node: &Node) -> Result<u32, InvalidValue> {
+    let number = quantity::integer(node).ok();
+    let number = number.and_then(|number| u32::try_from(number).ok());
+    number
+        .filter(|number| (1..=100_000).contains(number))
+        .ok_or_else(|| InvalidValue {
+            message: "the number of connections is out of range".to_owned(),
+            allowed: "from 1 to 100000".to_owned(),
+        })
+}
+
+/// The size of a UDP packet, its headers included.
+fn packet_bytes(node: &Node) -> Result<u32, InvalidValue> {
+    let bytes = quantity::bytes(node)?;
+    let bytes = u32::try_from(bytes).ok();
+    bytes
+        .filter(|bytes| (28..=65_535).contains(bytes))
+        .ok_or_else(|| InvalidValue {
+            message: "the size of a packet is out of range".to_owned(),
+            allowed: "from 28B, the headers of IPv4 and UDP, to 65535B".to_owned(),
+        })
+}
+
+fn read_udp(node: &Node, context: &Context<'_>) -> Option<TrafficSpec> {
+    let mut fields = Fields::of("`udp`", node, context.sink)?;
+    let rate = fields.required("rate", quantity::rate);
+    let packet_bytes = fields.optional("packet", packet_bytes);
+    fields.finish();
+    Some(TrafficSpec::Udp {
+        bytes_per_s: (rate?.bps() / 8).max(1),
+        packet_bytes: packet_bytes.unwrap_or(1500),
+    })
+}
+
+fn read_udp_ping_pong(node: &Node, context: &Context<'_>) -> Option<TrafficSpec> {
+    let mut fields = Fields::of("`udp_ping_pong`", node, context.sink)?;
+    let packet_bytes = fields.optional("packet", packet_bytes);
+    let think = fields.optional("think", quantity::duration);
+    let count = fields.optional("count", quantity::count);
+    fields.finish();
+    Some(TrafficSpec::UdpPingPong {
+        packet_bytes: packet_bytes.unwrap_or(40),
+        think: think.unwrap_or(Duration::ZERO),
+        count,
     })
 }
 
@@ -218,4 +288,69 @@ fn read_ping_pong(node: &Node, context: &Context<'_>) -> Option<TrafficSpec> {
         think: think.unwrap_or(Duration::ZERO),
         count,
     })
+}
+
+impl TrafficSpec {
+    /// Whether it is sent in UDP packets, without congestion control.
+    pub(crate) fn is_datagrams(&self) -> bool {
+        matches!(
+            self,
+            TrafficSpec::Udp { .. } | TrafficSpec::UdpPingPong { .. }
+        )
+    }
+
+    /// What one of `flows` sends, each over a way whose least rate is that, bytes/s.
+    pub(crate) fn traffic(
+        &self,
+        mss: u32,
+        flows: usize,
+        least_rate: Option<f64>,
+    ) -> Option<Traffic> {
+        Some(match self {
+            TrafficSpec::Bulk => Traffic::Bulk,
+            TrafficSpec::Bytes(size) => Traffic::Bytes(size.bytes(mss)),
+            TrafficSpec::OnOff { on, off } => Traffic::OnOff { on: *on, off: *off },
+            TrafficSpec::Limited { bytes_per_s } => Traffic::Limited { rate: *bytes_per_s },
+            TrafficSpec::Requests {
+                sizes,
+                load,
+                connections,
+            } => {
+                let load = match load {
+                    Load::OfPath(share) => share * least_rate?,
+                    Load::Rate(bytes_per_s) => *bytes_per_s,
+                } / flows.max(1) as f64;
+                let sizes = sizes.clone();
+                match *connections {
+                    None => Traffic::Requests { sizes, load },
+                    Some(connections) => Traffic::Pool {
+                        sizes,
+                        load,
+                        connections,
+                    },
+                }
+            }
+            TrafficSpec::Udp {
+                bytes_per_s,
+                packet_bytes,
+            } => Traffic::ConstantRate {
+                rate: *bytes_per_s,
+                packet_bytes: *packet_bytes,
+            },
+            TrafficSpec::UdpPingPong {
+                packet_bytes,
+                think,
+                count,
+            } => Traffic::Echo {
+                packet_bytes: *packet_bytes,
+                think: *think,
+                count: *count,
+            },
+            TrafficSpec::PingPong { size, think, count } => Traffic::PingPong {
+                bytes: size.bytes(mss),
+                think: *think,
+                count: *count,
+            },
+        })
+    }
 }

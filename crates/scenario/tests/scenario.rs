@@ -8,7 +8,10 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fairwater_experiment::{Backend, Ecn, EdgeId, EdgeTreatment, Experiment, Path, Traffic};
+use fairwater_edge::select::{Condition, Measure};
+use fairwater_experiment::{
+    Backend, Ecn, EdgeId, EdgeMode, EdgeTreatment, Experiment, Path, Traffic,
+};
 use fairwater_net::{
     Capacity, Limit, LossConfig, Probability, QueueConfig, Rate, RateSchedule, Time,
 };
@@ -36,7 +39,7 @@ fn bad_scenarios_are_refused_with_everything_that_is_wrong() {
         });
         seen += 1;
     }
-    assert_eq!(seen, 17);
+    assert_eq!(seen, 21);
 }
 
 #[test]
@@ -87,13 +90,62 @@ fn a_flow_may_be_behind_an_edge_that_runs_another_algorithm() {
         police: false,
         max_scale: Some(3),
         weight: Some(16),
+        ..EdgeTreatment::default()
     };
     assert_eq!(flows[0].edge, Some(expected));
     assert_eq!(flows[1].edge, None);
     assert_eq!(scenario.algorithms(), ["reno", "cubic"]);
     let refused = Scenario::parse("edge.toml", text, Backend::Linux, &Files);
+    let refused = refused
+        .expect_err("the sender is the simulator's")
+        .to_string();
+    assert!(refused.contains("`native:cubic`"), "{refused}");
+    assert!(!refused.contains("an `edge`"), "{refused}");
+    let text = text.replace("native:cubic", "kernel:cubic");
+    let scenario = Scenario::parse("edge.toml", &text, Backend::Linux, &Files).expect("right");
+    assert_eq!(scenario.sender_algorithms(), ["cubic"]);
+}
+
+/// Mystique's algorithm 1, of a selector as in a policy of an edge.
+#[test]
+fn an_edge_may_hold_data_and_choose_among_algorithms() {
+    let text = r#"
+        duration = "10s"
+        dumbbell = { rate = "48mbit", rtt = "20ms" }
+
+        [[flow]]
+        algorithm = "native:cubic"
+        edge = { mode = "buffer", select = "mystique" }
+
+        [[selector.mystique.when]]
+        lost = false
+        algorithm = "hybla"
+
+        [[selector.mystique.when]]
+        rtt_below = "50ms"
+        algorithm = "illinois:beta=0.5"
+
+        [[selector.mystique.when]]
+        algorithm = "bbr"
+    "#;
+    let scenario = Scenario::parse("edge.toml", text, Backend::Sim, &Files).expect("right");
+    let flows = scenario.point(0).experiment.flows;
+    let held = flows[0].edge.as_ref().unwrap();
+    assert_eq!((held.mode, &*held.algorithm), (EdgeMode::Buffer, "hybla"));
+    let selector = held.selector.as_ref().unwrap();
+    let conditions: Vec<_> = selector.clauses.iter().map(|it| &*it.conditions).collect();
+    let expected = [
+        &[Condition::Lost(false)][..],
+        &[Condition::Below(Measure::Rtt, 50_000)],
+        &[],
+    ];
+    assert_eq!(conditions, expected);
+    let all = ["hybla", "illinois:beta=0.5", "bbr"];
+    assert_eq!(scenario.algorithms(), all);
+    let text = text.replace("native:cubic", "kernel:cubic");
+    let refused = Scenario::parse("edge.toml", &text, Backend::Linux, &Files);
     let refused = refused.expect_err("the simulator's").to_string();
-    assert!(refused.contains("an `edge`"), "{refused}");
+    assert!(refused.contains("an `edge` with `select`"), "{refused}");
 }
 
 #[test]
@@ -238,13 +290,134 @@ fn queues_take_what_they_are_not_told_from_their_links() {
     let QueueConfig::Priority(classes) = queue(classes) else {
         panic!("no priority");
     };
-    let [QueueConfig::Pie(pie), QueueConfig::Sfq(sfq)] = classes.as_slice() else {
+    assert_eq!(classes.limit, Limit::Packets(9));
+    let [QueueConfig::Pie(pie), QueueConfig::Sfq(sfq)] = classes.classes.as_slice() else {
         panic!("{classes:?}");
     };
     assert_eq!(
         (pie.limit, sfq.limit),
         (Limit::Packets(9), Limit::Packets(9))
     );
+    let weighted = "buffer = \"250ms\", queue = { type = \"wdrr\", classes = [\"droptail\", \"sfq\"], \
+                    weights = [3, 1] }";
+    let QueueConfig::Wdrr(weighted) = queue(weighted) else {
+        panic!("no wdrr");
+    };
+    // 250 ms at 12 Mbit/s.
+    assert_eq!(weighted.limit, Limit::Bytes(375_000));
+    assert_eq!(weighted.weights, [3, 1]);
+    let bounded = queue("buffer = \"100kB,250ms\"");
+    assert_eq!(bounded, QueueConfig::DropTail(Limit::Bytes(100_000)));
+}
+
+#[test]
+fn pools_udp_and_bundles_are_read() {
+    let text = r#"
+        duration = "1s"
+        dumbbell = { rate = "96mbit", rtt = "50ms" }
+        [[flow]]
+        algorithm = "native:cubic"
+        bundle = "site"
+        traffic = { requests = { cdf = [["1B", 0.000001], ["10kB", 1]], rate = "84mbit", connections = 200 } }
+        [[flow]]
+        traffic = { udp = { rate = "32mbit" } }
+        [[flow]]
+        count = 10
+        bundle = "site"
+        traffic = { udp_ping_pong = {} }
+    "#;
+    let scenario = Scenario::parse("udp.toml", text, Backend::Sim, &Files).expect("right");
+    let point = scenario.point(0);
+    let flows = &point.experiment.flows;
+    assert_eq!(flows.len(), 12);
+    let Traffic::Pool {
+        load, connections, ..
+    } = flows[0].traffic
+    else {
+        panic!("{:?}", flows[0].traffic);
+    };
+    assert_eq!((load, connections), (10_500_000.0, 200));
+    let Traffic::ConstantRate { rate, packet_bytes } = flows[1].traffic else {
+        panic!("{:?}", flows[1].traffic);
+    };
+    assert_eq!((rate, packet_bytes), (4_000_000, 1500));
+    assert!(matches!(
+        flows[2].traffic,
+        Traffic::Echo {
+            packet_bytes: 40,
+            count: None,
+            ..
+        }
+    ));
+    let bundles: Vec<_> = flows.iter().map(|flow| flow.bundle.as_deref()).collect();
+    assert_eq!(bundles[..3], [Some("site"), None, Some("site")]);
+    assert_eq!(flows[1].name, "udp");
+}
+
+#[test]
+fn bundles_have_boxes_or_a_name_alone() {
+    let text = r#"
+        duration = "1s"
+        [hosts]
+        site = 1
+        router = 1
+        clients = 2
+        [[link]]
+        name = "up"
+        between = ["site", "router"]
+        rate = "96mbit"
+        delay = "20ms"
+        [[link]]
+        between = ["router", "clients"]
+        delay = "5ms"
+        [[flow]]
+        algorithm = "native:cubic"
+        from = "site"
+        to = "clients"
+        bundle = "east"
+        [[flow]]
+        algorithm = "native:cubic"
+        from = "clients"
+        to = "site"
+        bundle = "west"
+        [[bundle]]
+        name = "east"
+        at = "up"
+        algorithm = "$east"
+        [[bundle]]
+        name = "west"
+        at = "up.back"
+        algorithm = "cubic"
+        queue = { type = "droptail" }
+        buffer = "100kB"
+        queue_time = "20ms"
+        observe = true
+        [sweep]
+        east = [false, "reno"]
+    "#;
+    let scenario = Scenario::parse("bundle.toml", text, Backend::Sim, &Files).expect("right");
+    assert_eq!(scenario.algorithms(), ["cubic", "reno"]);
+    let without = scenario.point(0);
+    assert_eq!(without.algorithms(), ["cubic"]);
+    assert_eq!(without.experiment.bundles.len(), 1);
+    let experiment = scenario.point(1).experiment;
+    let [east, west] = &experiment.bundles[..] else {
+        panic!("{:?}", experiment.bundles);
+    };
+    let at = |bundle: &fairwater_experiment::BundleConfig| {
+        experiment.edges[bundle.at.0 as usize].name.as_str()
+    };
+    assert_eq!((at(east), at(west)), ("up", "up.back"));
+    assert_eq!((east.algorithm.as_str(), east.observe), ("reno", false));
+    assert_eq!(east.queue_time, Duration::from_millis(250));
+    let QueueConfig::Sfq(sfq) = &east.queue else {
+        panic!("{:?}", east.queue);
+    };
+    // Four times 96 Mbit/s in 50 ms.
+    assert_eq!(sfq.limit, Limit::Bytes(2_400_000));
+    assert_eq!(west.queue, QueueConfig::DropTail(Limit::Bytes(100_000)));
+    assert_eq!(west.queue_time, Duration::from_millis(20));
+    assert!(west.observe);
 }
 
 #[test]

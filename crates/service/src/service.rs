@@ -389,6 +389,12 @@ impl Service {
         self.shared.slots.flows()
     }
 
+    /// The plane's name of a flow that a peer names so; `None` if the peer has told of none.
+    pub fn flow_of_peer(&self, peer: PeerId, flow: FlowId) -> Option<FlowId> {
+        let peer = self.peers.get(peer.index())?.as_ref()?;
+        peer.peer_flow(flow).map(|known| known.flow)
+    }
+
     /// Hands a flow over to the algorithm of this index. Its datapath answers with the flow's
     /// present state, from which that algorithm goes on; the present program runs until then. A
     /// datapath that cannot do so for this one flow (ECN is negotiated with the SYN) says so in a

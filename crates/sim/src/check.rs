@@ -5,12 +5,15 @@ use std::time::Duration;
 use fairwater_net::{Aggregation, Capacity, LinkConfig, QueueError, Time};
 use thiserror::Error;
 
+use crate::bundles::{self, MAX_BUNDLES};
 use crate::estimate::{Estimate, MAX_MEMORY_BYTES, MAX_TURNS, samples};
 use crate::routes::{Finder, takes_time};
 use crate::{Controller, EdgeId, Experiment, FlowConfig, NodeId, Path, SizeError};
 
+mod bundle;
 mod flow;
 
+pub use bundle::BoxError;
 use flow::check_flow;
 
 /// All errors of a configuration, in its order.
@@ -47,6 +50,16 @@ pub enum ConfigError {
         /// What is wrong.
         error: FlowError,
     },
+    /// An error of the boxes of a bundle.
+    #[error("bundle `{name}`: {error}")]
+    Bundle {
+        /// Index in [`Experiment::bundles`].
+        bundle: usize,
+        /// Its name.
+        name: String,
+        /// What is wrong.
+        error: BoxError,
+    },
 }
 
 /// An error of the whole configuration.
@@ -61,6 +74,9 @@ pub enum GeneralError {
     /// Too many flows to number.
     #[error("there are {0} flows: {max} is the most", max = MAX_FLOWS)]
     TooManyFlows(usize),
+    /// Too many bundles to number.
+    #[error("there are {0} bundles: {max} is the most", max = MAX_BUNDLES)]
+    TooManyBundles(usize),
     /// Too many nodes to find paths between.
     #[error("there are {0} nodes: {max} is the most", max = MAX_NODES)]
     TooManyNodes(u32),
@@ -249,15 +265,21 @@ pub(crate) fn check_with(
             Controller::Plane(name) => Some(name),
             Controller::Native(_) => None,
         };
-        let of_edge = flow.edge.as_ref().map(|edge| &edge.algorithm);
-        for name in of_sender.into_iter().chain(of_edge) {
-            if !has_algorithm(name) {
+        let of_edge = flow.edge.iter().flat_map(|edge| edge.algorithms());
+        for name in of_sender.into_iter().cloned().chain(of_edge) {
+            if !has_algorithm(&name) {
                 errors.push(ConfigError::Flow {
                     flow: index,
                     name: flow.name.clone(),
-                    error: FlowError::UnknownAlgorithm(name.clone()),
+                    error: FlowError::UnknownAlgorithm(name),
                 });
             }
+        }
+    }
+    for (index, bundle) in config.bundles.iter().enumerate() {
+        if !has_algorithm(&bundle.algorithm) {
+            let error = BoxError::UnknownAlgorithm(bundle.algorithm.clone());
+            errors.push(bundle::error(index, bundle, error));
         }
     }
     finish(errors)
@@ -298,6 +320,7 @@ fn errors(config: &Experiment) -> Vec<ConfigError> {
             error,
         }));
     }
+    errors.extend(bundle::check(config, &mut finder));
     if errors.is_empty() {
         let too_large = check_size(config, &mut finder);
         errors.extend(too_large.into_iter().map(ConfigError::General));
@@ -337,6 +360,7 @@ fn general_problems(config: &Experiment) -> Vec<GeneralError> {
     let measure = &config.measure;
     let outages = &config.plane.outages;
     let samples = samples(config);
+    let bundles = bundles::names(config).len();
     let wrong = |index: &usize| {
         let (start, end) = outages[*index];
         let before = index.checked_sub(1).map_or(Time::ZERO, |i| outages[i].1);
@@ -356,6 +380,7 @@ fn general_problems(config: &Experiment) -> Vec<GeneralError> {
             config.nodes > MAX_NODES,
             GeneralError::TooManyNodes(config.nodes),
         ),
+        (bundles > MAX_BUNDLES, GeneralError::TooManyBundles(bundles)),
         (
             !config.duration.is_zero() && measure.from >= end,
             GeneralError::MeasuresNothing(measure.from.since(Time::ZERO)),

@@ -1,5 +1,6 @@
 //! One TCP connection: its two ends, and who controls the sender.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use fairwater_net::Time;
@@ -9,6 +10,7 @@ use slab::Slab;
 use crate::events::Alarm;
 use crate::guest::Guest;
 use crate::native;
+use crate::packet::DATAGRAM;
 use crate::plane_link::Host;
 use fairwater_tcp::{Controls, Receiver, Sender};
 
@@ -24,10 +26,13 @@ pub(crate) struct Connection {
     pub(crate) sender: Sender,
     pub(crate) receiver: Receiver,
     pub(crate) controller: ConnectionController,
+    /// Whether the sender has died: it takes nothing and sends nothing.
+    pub(crate) is_dead: bool,
     /// What it is on the wire, if its sender is behind a box.
     pub(crate) guest: Option<Box<Guest>>,
     pub(crate) alarm: Alarm,
-    pub(crate) request: Option<PendingRequest>,
+    /// Requests under way, the first asked first.
+    pub(crate) requests: VecDeque<PendingRequest>,
     /// Data segments that arrived marked.
     pub(crate) marked: u64,
     /// Which of its flow's paths the next packet takes, forward and reverse.
@@ -93,7 +98,11 @@ impl Connection {
     /// When one of its timers is due.
     #[inline]
     pub(crate) fn next_timer(&self) -> Option<Time> {
-        match (self.sender.next_timer(), self.receiver.next_timer()) {
+        let sender = match self.is_dead {
+            true => None,
+            false => self.sender.next_timer(),
+        };
+        match (sender, self.receiver.next_timer()) {
             (Some(sender), Some(receiver)) => Some(sender.min(receiver)),
             (sender, receiver) => sender.or(receiver),
         }
@@ -136,7 +145,7 @@ impl Connections {
         let number = self.begun;
         self.begun += 1;
         // One per connection begun, the same for no two that could meet in the network.
-        let generation = number as u32;
+        let generation = number as u32 % DATAGRAM;
         let slot = self.slots.insert(Box::new(make(generation, number)));
         u32::try_from(slot).unwrap_or(u32::MAX)
     }

@@ -3,6 +3,7 @@
 use fairwater_net::{Link, LinkConfig, Time};
 use rand::Rng;
 
+use crate::bundles::{self, BundleSnapshot, BundlesAtEdge};
 use crate::events::{Alarm, Event, Events};
 use crate::measure::EdgeMeasure;
 use crate::packet::{PacketHandle, Segments};
@@ -26,6 +27,7 @@ struct Active {
     link: Link<PacketHandle>,
     alarm: Alarm,
     measure: EdgeMeasure,
+    bundles: BundlesAtEdge,
 }
 
 impl Edges {
@@ -40,6 +42,7 @@ impl Edges {
                 link: Link::new(&link),
                 alarm: Alarm::default(),
                 measure: EdgeMeasure::new(&config.measure, end),
+                bundles: BundlesAtEdge::new(&config.measure, end),
             }
         };
         Self {
@@ -62,6 +65,7 @@ impl Edges {
     ) {
         let outcomes = (self.watched == Some(index)).then_some(&mut self.outcomes);
         let edge = &mut self.edges[index as usize];
+        edge.bundles.arrived(packet.bundle, packet.size_bytes);
         edge.link.enqueue(now, packet);
         edge.free_dropped(segments, outcomes);
         edge.wake(index, events);
@@ -88,6 +92,8 @@ impl Edges {
             Some(delivered) => {
                 self.hops += 1;
                 edge.measure.passed(&delivered.times);
+                edge.bundles
+                    .came_out(delivered.packet.bundle, &delivered.times);
                 if let Some(outcomes) = outcomes {
                     outcomes.push((delivered.packet, PacketOutcome::Delivered(delivered.times)));
                 }
@@ -106,6 +112,7 @@ impl Edges {
         for edge in &mut self.edges {
             let queued = edge.queued(now);
             edge.measure.begin(edge.link.counters(), queued);
+            edge.bundles.begin();
         }
     }
 
@@ -114,6 +121,10 @@ impl Edges {
         for edge in &mut self.edges {
             let (counters, queued) = (edge.link.counters(), edge.link.queued_bytes());
             edge.measure.sample(now, counters, queued);
+            if !edge.bundles.is_empty() {
+                let served: Vec<_> = edge.served().collect();
+                edge.bundles.sample(now, served.into_iter());
+            }
         }
     }
 
@@ -134,6 +145,13 @@ impl Edges {
         })
     }
 
+    /// A bundle, by number, at an edge now; `None` if no packet of it has arrived there.
+    pub(crate) fn bundle(&mut self, index: u32, number: u8, now: Time) -> Option<BundleSnapshot> {
+        let edge = self.edges.get_mut(index as usize)?;
+        edge.link.advance(now);
+        edge.bundles.snapshot(number, edge.served())
+    }
+
     /// Packets in all edges.
     pub(crate) fn in_transit(&self) -> usize {
         self.edges.iter().map(|edge| edge.link.in_transit()).sum()
@@ -146,21 +164,33 @@ impl Edges {
     /// Summarises the edges at the end. Packets that have left a bottleneck count, including those
     /// in flight. All edges have let out what is due.
     pub(crate) fn finish(self, config: &Experiment, now: Time) -> Vec<EdgeOutcome> {
+        let names = bundles::names(config);
         let edges = self.edges.into_iter().zip(&config.edges);
         edges
             .map(|(mut edge, config)| {
-                for times in edge.link.in_flight().filter(|sent| sent.departed <= now) {
-                    edge.measure.passed(times);
+                let sent = edge.link.in_flight_packets();
+                for sent in sent.filter(|sent| sent.times.departed <= now) {
+                    edge.measure.passed(&sent.times);
+                    edge.bundles.passed(sent.packet.bundle, &sent.times);
                 }
                 let queued = edge.queued(now.plus_nanos(1));
                 let counters = edge.link.counters();
-                edge.measure.finish(&config.link.capacity, counters, queued)
+                EdgeOutcome {
+                    bundles: edge.bundles.finish(&names),
+                    ..edge.measure.finish(&config.link.capacity, counters, queued)
+                }
             })
             .collect()
     }
 }
 
 impl Active {
+    /// Bundle and size of each packet that has left the queue and not come out.
+    fn served(&self) -> impl Iterator<Item = (u8, u32)> {
+        let served = self.link.in_flight_packets();
+        served.map(|sent| (sent.packet.bundle, sent.times.size_bytes))
+    }
+
     /// Packets that have not left the bottleneck before `now`: in the queue or being sent.
     fn queued(&self, now: Time) -> u64 {
         let sending = self.link.in_flight().filter(|sent| sent.departed >= now);
@@ -174,7 +204,10 @@ impl Active {
         mut outcomes: Option<&mut Vec<(PacketHandle, PacketOutcome)>>,
     ) {
         for dropped in self.link.drain_dropped() {
-            segments.free(dropped.packet.segment);
+            let packet = &dropped.packet;
+            segments.free(packet.segment);
+            self.bundles
+                .dropped(packet.bundle, packet.size_bytes, dropped.at);
             if let Some(outcomes) = &mut outcomes {
                 let outcome = PacketOutcome::Dropped {
                     at: dropped.at,

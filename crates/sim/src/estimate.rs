@@ -27,7 +27,7 @@ const CONNECTION_BYTES: f64 = 8.0 * 1024.0;
 pub(crate) fn samples(config: &Experiment) -> u128 {
     let interval_ns = config.measure.interval.map_or(0, |i| i.as_nanos());
     let of_each = config.duration.as_nanos().checked_div(interval_ns);
-    let sampled = config.flows.len() + config.edges.len();
+    let sampled = config.flows.len() + config.edges.len() + config.bundles.len();
     of_each.unwrap_or(0).saturating_mul(sampled as u128)
 }
 
@@ -49,6 +49,7 @@ impl Estimate {
         let mut turns = 0.0;
         let mut requests = 0.0;
         let mut waiting = 0.0;
+        let mut open = 0.0;
         for (flow, path) in config.flows.iter().zip(&paths) {
             let of_flow = turns_of(config, flow, path);
             turns += of_flow;
@@ -56,8 +57,15 @@ impl Estimate {
                 let share = path.iter().map(|edge| unserved[edge.0 as usize]);
                 waiting += of_flow * share.fold(0.0, f64::max);
             }
-            if let Traffic::Requests { .. } | Traffic::PingPong { .. } = flow.traffic {
-                requests += of_flow;
+            match flow.traffic {
+                Traffic::Requests { .. } | Traffic::PingPong { .. } | Traffic::Echo { .. } => {
+                    requests += of_flow;
+                }
+                Traffic::Pool { connections, .. } => {
+                    requests += of_flow;
+                    open += f64::from(connections);
+                }
+                _ => {}
             }
         }
         let flows = config.flows.iter();
@@ -69,8 +77,8 @@ impl Estimate {
         hosts.dedup();
         let samples = samples(config) as f64 * size_of::<crate::Sample>() as f64;
         let memory_bytes = config.flows.len() as f64 * FLOW_BYTES
-            + hosts.len() as f64 * DATAPATH_BYTES
-            + waiting * CONNECTION_BYTES
+            + (hosts.len() + config.bundles.len()) as f64 * DATAPATH_BYTES
+            + (waiting + open) * CONNECTION_BYTES
             + requests * size_of::<crate::Request>() as f64
             + samples;
         Estimate {
@@ -93,7 +101,7 @@ fn path(flow: &FlowConfig, finder: &mut Finder<'_>) -> Vec<EdgeId> {
 fn unserved(config: &Experiment, paths: &[Vec<EdgeId>]) -> Vec<f64> {
     let mut offered = vec![0.0; config.edges.len()];
     for (flow, path) in config.flows.iter().zip(paths) {
-        if let Traffic::Requests { load, .. } = flow.traffic {
+        if let Traffic::Requests { load, .. } | Traffic::Pool { load, .. } = flow.traffic {
             for edge in path {
                 if let Some(offered) = offered.get_mut(edge.0 as usize) {
                     *offered += load;
@@ -124,8 +132,13 @@ fn turns_of(config: &Experiment, flow: &FlowConfig, path: &[EdgeId]) -> f64 {
             let chunk = u64::from(flow.tcp.mss).max(rate / 1_000).max(1);
             active_s * *rate as f64 / chunk as f64
         }
-        Traffic::Requests { sizes, load } => active_s * load / sizes.mean().max(1.0),
-        Traffic::PingPong { think, count, .. } => {
+        Traffic::Requests { sizes, load } | Traffic::Pool { sizes, load, .. } => {
+            active_s * load / sizes.mean().max(1.0)
+        }
+        Traffic::ConstantRate { rate, packet_bytes } => {
+            active_s * *rate as f64 / f64::from(*packet_bytes).max(1.0)
+        }
+        Traffic::PingPong { think, count, .. } | Traffic::Echo { think, count, .. } => {
             let edges = path
                 .iter()
                 .filter_map(|edge| config.edges.get(edge.0 as usize));

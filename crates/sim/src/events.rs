@@ -15,8 +15,12 @@ pub(crate) enum Event {
     Connection(u32),
     /// A flow's application acts.
     Flow(u32),
+    /// Boxes of a bundle: messages arrive, or the sendbox has something to do.
+    Sendbox(u32),
     /// The plane processes the packets that have arrived.
     Plane,
+    /// The timer of a box that holds guests' data.
+    Box(u32),
     /// Packets of the plane arrive at the datapaths.
     Datapaths,
     /// Heartbeats of the plane and the silence timers of datapaths.

@@ -6,6 +6,7 @@ use fairwater_datapath::FlowState;
 use fairwater_net::Time;
 
 use crate::connection::{Connection, Totals};
+use crate::datagrams::Datagrams;
 use crate::events::Alarm;
 use crate::measure::Distribution;
 use crate::packet::spread;
@@ -35,6 +36,12 @@ pub(crate) struct Flow {
     pub(crate) edge: Option<Box<FlowEdge>>,
     /// The connection that its application writes to: the last that it opened.
     pub(crate) connection: Option<u32>,
+    /// The connections of its pool, in the order they were opened.
+    pub(crate) pool: Vec<u32>,
+    /// Its application, if that sends UDP packets.
+    pub(crate) datagrams: Option<Datagrams>,
+    /// Number of its bundle, from 1; 0 of none.
+    pub(crate) bundle: u8,
     /// Connections that it opened.
     opened: u64,
     /// Round trip of two packets without data, alone in the network: of a handshake.
@@ -47,6 +54,8 @@ pub(crate) struct Flow {
 pub(crate) struct FlowEdge {
     /// The box, as the plane's link names it.
     pub(crate) host: Host,
+    /// Whether the box holds its data.
+    pub(crate) is_held: bool,
     /// Where connections get their initial sequence numbers from.
     pub(crate) numbers: ChaCha8Rng,
 }
@@ -54,7 +63,7 @@ pub(crate) struct FlowEdge {
 /// What is measured of a flow.
 #[derive(Debug)]
 pub(crate) struct Measured {
-    /// Of connections that are closed.
+    /// Of connections that are closed, and of UDP packets.
     closed: Totals,
     /// At the beginning of what is summed up.
     before: Totals,
@@ -106,6 +115,9 @@ impl Flow {
             host,
             edge: edge.map(Box::new),
             connection: None,
+            pool: Vec::new(),
+            datagrams: None,
+            bundle: 0,
             opened: 0,
             measured: Measured {
                 closed: Totals::default(),
@@ -197,6 +209,34 @@ impl Flow {
         })
     }
 
+    /// The time of a request of this size over a connection that is open, alone in the network, if
+    /// it is asked for at the receiver's host: the round trip without queues, and its bytes, headers
+    /// not counted, at the edge that takes longest for them (Bundler §7.1).
+    pub(crate) fn ideal_from_afar(
+        &self,
+        config: &Experiment,
+        routes: &Routes,
+        bytes: u64,
+        mss: u32,
+    ) -> Duration {
+        let load = Load {
+            bytes,
+            least: bytes.min(mss.into()),
+        };
+        let there = quickest(config, &self.forward, routes, load);
+        there.saturating_add(self.answer_time(config, routes))
+    }
+
+    /// The time of a packet there and back, alone in the network.
+    pub(crate) fn round_trip(&self, config: &Experiment, routes: &Routes, bytes: u64) -> Duration {
+        let load = Load {
+            bytes,
+            least: bytes,
+        };
+        let there = quickest(config, &self.forward, routes, load);
+        there.saturating_add(quickest(config, &self.reverse, routes, load))
+    }
+
     /// The time that an answer without data takes back, alone in the network.
     pub(crate) fn answer_time(&self, config: &Experiment, routes: &Routes) -> Duration {
         let empty = Load {
@@ -226,6 +266,23 @@ impl Measured {
         let mut totals = self.closed;
         totals.add(open);
         totals
+    }
+
+    /// A UDP packet with so much payload is sent.
+    pub(crate) fn datagram_sent(&mut self, payload: u64) {
+        self.closed.sent_bytes += payload;
+        self.closed.segments += 1;
+    }
+
+    /// A UDP packet arrives at the receiver.
+    pub(crate) fn datagram_arrived(&mut self, payload: u64, is_marked: bool) {
+        self.closed.delivered_bytes += payload;
+        self.closed.marked += u64::from(is_marked);
+    }
+
+    /// So many UDP packets were given up without an answer.
+    pub(crate) fn datagram_timeouts(&mut self, timeouts: u64) {
+        self.closed.timeouts += timeouts;
     }
 
     /// Summaries begin.

@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 
+use fairwater_edge::buffer::Outgoing;
 use fairwater_edge::{Direction, FlowKey, PortPacket, Verdict};
 use fairwater_net::{Ecn, Time};
 use fairwater_tcp::{Block, Segment, TcpConfig};
@@ -44,6 +45,10 @@ pub(crate) struct Guest {
     told_scale: u8,
     /// The window's field of the sender's segments: its receiver is idle.
     window: u16,
+    /// Whether the box holds its data.
+    pub(crate) is_held: bool,
+    /// The end of what it has sent, as an offset: numbers of the wire are near it.
+    sent: u64,
 }
 
 /// A simulated packet as it passes a box.
@@ -60,13 +65,42 @@ pub(crate) struct Passing<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Wire {
     packet: Vec<u8>,
+    /// Data of streams, from [`Wire::data`].
     payload: Vec<u8>,
+}
+
+impl Wire {
+    /// The bytes of a stream from an offset on: a pattern of which no shift by less than its period is itself.
+    fn data(&mut self, offset: u64, length: usize) -> &[u8] {
+        let start = (offset % PATTERN_PERIOD) as usize;
+        if self.payload.len() < start + length {
+            let whole = PATTERN_PERIOD as usize + MAX_PAYLOAD;
+            let byte = |at: usize| (at as u64 % PATTERN_PERIOD).wrapping_mul(0x9e37_79b9) >> 13;
+            self.payload = (0..whole).map(|at| byte(at) as u8).collect();
+        }
+        self.payload.get(start..start + length).unwrap_or_default()
+    }
+}
+
+/// Bytes after which the data of a stream repeats: prime to all powers of two.
+const PATTERN_PERIOD: u64 = 65_521;
+
+/// Most bytes of data in a packet.
+const MAX_PAYLOAD: usize = 1 << 16;
+
+/// The port of the guest that a packet of a box is from, or for.
+pub(crate) fn port_of(outgoing: &Outgoing) -> Option<u16> {
+    let tcp = Packet::parse_ip(&outgoing.bytes).ok()?.tcp()?;
+    Some(match outgoing.direction {
+        Direction::FromGuest => tcp.source_port(),
+        Direction::ToGuest => tcp.destination_port(),
+    })
 }
 
 impl Guest {
     /// Of a connection that begins between these two ends, with numbers from `rng`.
     pub(crate) fn new(
-        (host, interface): (Host, u32),
+        (host, interface, is_held): (Host, u32, bool),
         (sender, receiver): (SocketAddr, SocketAddr),
         tcp: &TcpConfig,
         rng: &mut impl Rng,
@@ -86,6 +120,8 @@ impl Guest {
             scale,
             told_scale: scale,
             window: field(tcp.receive_window, scale),
+            is_held,
+            sent: 0,
         }
     }
 
@@ -107,11 +143,14 @@ impl Guest {
         passing: &mut Passing<'_>,
         (plane, wire): (&mut PlaneLink, &mut Wire),
     ) -> bool {
+        if direction == Direction::FromGuest {
+            self.sent = self.sent.max(passing.segment.end());
+        }
         // Sizes were checked with the configuration: whatever is sent can be written.
         let Ok(packet) = self.write(now, direction, passing, wire) else {
             return true;
         };
-        if plane.pass(self.host, packet, now) == Verdict::Police {
+        if plane.pass(self.host, packet, now) != Verdict::Pass {
             return false;
         }
         self.read(direction, passing, wire);
@@ -152,18 +191,17 @@ impl Guest {
             urgent: 0,
         };
         let length = segment.len as usize;
-        if wire.payload.len() < length {
-            wire.payload.resize(length, 0);
+        let mut bytes = std::mem::take(&mut wire.packet);
+        if bytes.len() < MAX_HEADERS + length {
+            bytes.resize(MAX_HEADERS + length, 0);
         }
-        if wire.packet.len() < MAX_HEADERS + length {
-            wire.packet.resize(MAX_HEADERS + length, 0);
-        }
-        let payload = wire.payload.get(..length).unwrap_or_default();
+        let payload = wire.data(segment.seq, length);
         let options = Options::new(self, now, direction, segment);
         let checksum = Checksum::Partial;
-        let written = options.with(|options| {
-            compose::tcp(&ip, &tcp, options, payload, checksum, &mut wire.packet)
-        })?;
+        let written =
+            options.with(|options| compose::tcp(&ip, &tcp, options, payload, checksum, &mut bytes));
+        wire.packet = bytes;
+        let written = written?;
         Ok(PortPacket {
             interface: self.interface,
             direction,
@@ -181,12 +219,7 @@ impl Guest {
         let Some(tcp) = packet.tcp() else {
             return;
         };
-        *passing.ecn = match packet.ecn() {
-            EcnCodepoint::NotEct => Ecn::NotEct,
-            EcnCodepoint::Ect0 => Ecn::Ect0,
-            EcnCodepoint::Ect1 => Ecn::Ect1,
-            EcnCodepoint::Ce => Ecn::Ce,
-        };
+        *passing.ecn = ecn_of(packet.ecn());
         let segment = &mut *passing.segment;
         segment.ect = *passing.ecn != Ecn::NotEct;
         segment.ece = tcp.flags().contains(TcpFlags::ECE);
@@ -194,13 +227,57 @@ impl Guest {
         if direction == Direction::FromGuest {
             return;
         }
+        let summary = tcp.option_summary().ok();
+        if summary.is_some_and(|all| all.sack().is_empty()) {
+            segment.sack.clear();
+        }
         if segment.syn {
-            let told = tcp.option_summary().ok().and_then(|all| all.window_scale);
+            let told = summary.and_then(|all| all.window_scale);
             self.told_scale = told.unwrap_or(self.scale);
             segment.window = u64::from(tcp.window());
         } else {
             segment.window = u64::from(tcp.window()) << self.told_scale;
         }
+    }
+
+    /// A packet of the box in the place of one of the ends; `None` if it is none that they could have sent.
+    pub(crate) fn read_outgoing(
+        &self,
+        now: Time,
+        outgoing: &Outgoing,
+        wire: &mut Wire,
+    ) -> Option<(Segment, Ecn)> {
+        let packet = Packet::parse_ip(&outgoing.bytes).ok()?;
+        if !packet.has_valid_checksums() {
+            return None;
+        }
+        let tcp = packet.tcp()?;
+        let (flags, summary) = (tcp.flags(), tcp.option_summary().ok()?);
+        let ecn = ecn_of(packet.ecn());
+        let (value, echo) = summary.timestamps?;
+        let mut segment = Segment {
+            fin: flags.contains(TcpFlags::FIN),
+            ect: ecn != Ecn::NotEct,
+            ece: flags.contains(TcpFlags::ECE),
+            cwr: flags.contains(TcpFlags::CWR),
+            ..Segment::default()
+        };
+        if outgoing.direction == Direction::FromGuest {
+            segment.seq = self.offset_of(tcp.seq())?;
+            segment.len = u32::try_from(tcp.payload().len()).ok()?;
+            segment.timestamp = self.time_of(now, value);
+            let is_sent = segment.end() <= self.sent;
+            let is_right = wire.data(segment.seq, tcp.payload().len()) == tcp.payload();
+            return (is_sent && is_right).then_some((segment, ecn));
+        }
+        segment.ack = self.offset_of(tcp.ack())?;
+        segment.window = u64::from(tcp.window()) << self.told_scale;
+        segment.timestamp = self.time_of(now, echo);
+        for block in summary.sack() {
+            let (start, end) = (self.offset_of(block.start)?, self.offset_of(block.end)?);
+            segment.sack.push(Block { start, end });
+        }
+        Some((segment, ecn))
     }
 
     /// Sequence and acknowledgement number. A SYN takes a number.
@@ -216,6 +293,19 @@ impl Guest {
     /// The sequence number of an offset of the sender's stream: 32 bits, which wrap.
     fn offset(&self, offset: u64) -> Seq {
         self.iss.plus(1).plus(offset as u32)
+    }
+
+    /// The offset of a sequence number, which is near what was sent last.
+    fn offset_of(&self, seq: Seq) -> Option<u64> {
+        let distance = seq.distance_from(self.offset(self.sent));
+        self.sent.checked_add_signed(distance.into())
+    }
+
+    /// When the clock said that, ms before now.
+    fn time_of(&self, now: Time, clock: u32) -> Time {
+        let past_ms = self.clock(now).wrapping_sub(clock);
+        let now_ms = now.as_nanos() / 1_000_000;
+        Time::from_millis(now_ms.saturating_sub(past_ms.into()))
     }
 
     /// The timestamp clock, ms (RFC 7323 §5.4).
@@ -296,7 +386,16 @@ fn flags(direction: Direction, passing: &Passing<'_>) -> TcpFlags {
     set.fold(TcpFlags::NONE, |all, (_, flag)| all | flag)
 }
 
-const fn codepoint(ecn: Ecn) -> EcnCodepoint {
+const fn ecn_of(field: EcnCodepoint) -> Ecn {
+    match field {
+        EcnCodepoint::NotEct => Ecn::NotEct,
+        EcnCodepoint::Ect0 => Ecn::Ect0,
+        EcnCodepoint::Ect1 => Ecn::Ect1,
+        EcnCodepoint::Ce => Ecn::Ce,
+    }
+}
+
+pub(crate) const fn codepoint(ecn: Ecn) -> EcnCodepoint {
     match ecn {
         Ecn::NotEct => EcnCodepoint::NotEct,
         Ecn::Ect0 => EcnCodepoint::Ect0,

@@ -201,6 +201,7 @@ impl EdgeMeasure {
             utilisation,
             queueing_us: self.queueing.quantiles_us(),
             samples: samples.collect(),
+            bundles: Vec::new(),
         }
     }
 }

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use fairwater_net::Time;
 
+use fairwater_bundle::Mode;
 use fairwater_edge::EdgeStatistics;
+use fairwater_edge::buffer::BufferStatistics;
 use fairwater_experiment::NodeId;
 use fairwater_tcp::State;
 
@@ -15,6 +17,8 @@ pub struct Outcome {
     pub flows: Vec<FlowOutcome>,
     /// In the order of [`crate::Experiment::edges`].
     pub edges: Vec<EdgeOutcome>,
+    /// In the order of [`crate::Experiment::bundles`].
+    pub sendboxes: Vec<SendboxOutcome>,
     /// Packets that passed an edge, over all edges: the measure of the simulator's speed.
     pub hops: u64,
     /// Events taken.
@@ -25,8 +29,23 @@ pub struct Outcome {
     pub fallbacks: u64,
     /// What the boxes at hosts' edges have seen, by host.
     pub host_edges: Vec<(NodeId, EdgeStatistics)>,
+    /// What the boxes at hosts' edges have done themselves, by host.
+    pub boxes: Vec<(NodeId, BoxOutcome)>,
     /// Notices of the plane, with the time: faults, algorithms that failed.
     pub notices: Vec<(Time, String)>,
+}
+
+/// What a box at a host's edge has done itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BoxOutcome {
+    /// What holding guests' data has done.
+    pub buffers: BufferStatistics,
+    /// Times that a selector asked for another algorithm.
+    pub switches: u64,
+    /// ACKs that guests got of bytes that their receiver did not have: a defect of the box.
+    pub early_acks: u64,
+    /// Packets of the box that cannot be read, or have other data than the guest sent: a defect of the box.
+    pub altered_packets: u64,
 }
 
 /// One flow, from [`crate::Measure::from`] to the end.
@@ -144,6 +163,79 @@ pub struct EdgeOutcome {
     pub queueing_us: Option<Quantiles>,
     /// At each [`crate::Measure::interval`].
     pub samples: Vec<EdgeSample>,
+    /// The bundles that sent packets over it, in the order in which flows name them.
+    pub bundles: Vec<BundleOutcome>,
+}
+
+/// A bundle at an edge, from [`crate::Measure::from`] to the end: the truth that the estimates of
+/// its boxes are held against.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BundleOutcome {
+    /// Its name.
+    pub bundle: String,
+    /// Its packets that left the bottleneck.
+    pub packets: u64,
+    /// Their bytes, headers included.
+    pub bytes: u64,
+    /// Its packets that the queue dropped, or that were lost at random.
+    pub dropped: u64,
+    /// Time in the queue of the packets that left, µs; `None` when none did.
+    pub queueing_us: Option<Quantiles>,
+    /// At each [`crate::Measure::interval`].
+    pub samples: Vec<BundleSample>,
+}
+
+/// A bundle at an edge over an interval.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BundleSample {
+    /// The interval's end.
+    pub at: Time,
+    /// Bytes that arrived in the interval, those included that were dropped.
+    pub arrived_bytes: u64,
+    /// Bytes that left in the interval.
+    pub bytes: u64,
+    /// Bytes in the queue at its end.
+    pub queued_bytes: u64,
+    /// Mean time in the queue of the packets that left in it, µs; `None` when none did.
+    pub queueing_us: Option<f64>,
+    /// Packets dropped or lost in the interval.
+    pub dropped: u64,
+}
+
+/// A bundle at its sendbox, from [`crate::Measure::from`] to the end.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SendboxOutcome {
+    /// The bundle's name.
+    pub bundle: String,
+    /// Its queue, measured as an edge without a capacity.
+    pub queue: EdgeOutcome,
+    /// Each change of its mode from the beginning, in a sentence.
+    pub changes: Vec<(Time, String)>,
+    /// At each [`crate::Measure::interval`].
+    pub samples: Vec<SendboxSample>,
+}
+
+/// What a sendbox does and knows at a moment. [`BundleSample`] at the bottleneck is the truth beside it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SendboxSample {
+    /// When.
+    pub at: Time,
+    /// What it does with the bundle's traffic.
+    pub mode: Mode,
+    /// The enforced rate, bytes/s; `None` if none is.
+    pub rate: Option<u64>,
+    /// Bytes in its queue.
+    pub queued_bytes: u64,
+    /// Bytes in flight behind it, as it reckons.
+    pub in_flight_bytes: u64,
+    /// The latest RTT between the boxes.
+    pub rtt: Option<Duration>,
+    /// The least of these lately.
+    pub min_rtt: Option<Duration>,
+    /// Estimate of the rate at which the bundle leaves the sendbox, bytes/s.
+    pub send_rate: Option<f64>,
+    /// Estimate of the rate at which it comes to the receivebox, bytes/s.
+    pub receive_rate: Option<f64>,
 }
 
 /// An edge over an interval.

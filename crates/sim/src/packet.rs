@@ -19,13 +19,21 @@ pub(crate) fn size_bytes(segment: &Segment) -> u32 {
     HEADERS + sack + syn + segment.len
 }
 
+/// Generation of packets that are no connection's, but a flow's UDP packets.
+pub(crate) const DATAGRAM: u32 = u32::MAX;
+
+/// Generation of packets that boxes of a bundle send each other.
+pub(crate) const MESSAGE: u32 = u32::MAX - 1;
+
 /// A packet in the network: small, because every queue moves it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PacketHandle {
     /// Slot of its segment in [`Segments`].
     pub(crate) segment: u32,
+    /// Slot of its connection; of a UDP packet, its flow; of a message, the pair of boxes.
     pub(crate) connection: u32,
-    /// Tells the connection from those that had its slot before.
+    /// Tells the connection from those that had its slot before; [`DATAGRAM`] of a UDP packet, [`MESSAGE`] of
+    /// one between boxes.
     pub(crate) generation: u32,
     /// Which edge it is on, or is to enter.
     pub(crate) hop: Hop,
@@ -33,6 +41,22 @@ pub(crate) struct PacketHandle {
     pub(crate) ecn: Ecn,
     pub(crate) priority: u8,
     pub(crate) to_receiver: bool,
+    /// Number of its flow's bundle, from 1; 0 of none.
+    pub(crate) bundle: u8,
+}
+
+impl PacketHandle {
+    /// Whether it is a UDP packet.
+    #[inline]
+    pub(crate) fn is_datagram(&self) -> bool {
+        self.generation == DATAGRAM
+    }
+
+    /// Whether boxes of a bundle send it.
+    #[inline]
+    pub(crate) fn is_message(&self) -> bool {
+        self.generation == MESSAGE
+    }
 }
 
 impl Packet for PacketHandle {

@@ -1,22 +1,23 @@
-//! The plane and the datapaths: one service, a datapath on each sending host, and packets between
-//! them that take time. The code is what runs in reality; only the clock and the links are
-//! simulated.
+//! The plane and the datapaths: one service, a datapath on each sending host, and packets between them that take time.
+//! The code is what runs in reality; only the clock and the links are simulated.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use fairwater_bundle::{SendBundleConfig, Sendbox};
 use fairwater_datapath::{
     Backend, Controls, Datapath, FlowState, PeerId, Signals, StartError, UnknownFlow,
 };
-use fairwater_edge::{
-    Edge, EdgeStatistics, Fate, FlowKey, Policy, PortPacket, Verdict, track::TableConfig,
-};
+use fairwater_edge::buffer::{BufferStatistics, Outgoing};
+use fairwater_edge::track::TableConfig;
+use fairwater_edge::{Edge, EdgeStatistics, Fate, FlowKey, Mode, PortPacket, Treatment, Verdict};
 use fairwater_net::Time;
 use fairwater_plane::{Capabilities, Plane, SignalQualities, SignalSet};
 use fairwater_proto::{Dialect, FlowId, FlowInfo, ToDatapath, Updates};
-use fairwater_service::{self, Service, ServiceNotice};
+use fairwater_service::{self, HandOverError, Service, ServiceNotice};
 
 use crate::PlaneConfig;
+use crate::sendboxes::Carried;
 
 /// Where a datapath is: an index of the hosts that have one.
 pub(crate) type Host = u32;
@@ -27,8 +28,8 @@ const MAX_PACKET: usize = 1 << 16;
 /// How often boxes look for connections that have ended: it takes time in their number.
 const EXPIRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Interval of divisions before a box has measured an RTT, and the least one.
-const MIN_DIVISION_INTERVAL: Duration = Duration::from_micros(10);
+/// Interval of divisions and selections before a box has measured an RTT, and the least one.
+const MIN_INTERVAL: Duration = Duration::from_micros(10);
 
 /// A plane, the datapaths, and the packets between them.
 #[derive(Debug)]
@@ -53,6 +54,10 @@ struct DatapathHost {
     datapath: HostDatapath,
     /// When the box next divides windows by weight; `None` if no flow has a weight.
     divides_at: Option<Time>,
+    /// When the box next asks its selectors; `None` if no flow has one.
+    selects_at: Option<Time>,
+    /// Times that selectors asked for another algorithm.
+    switches: u64,
     plane: PeerId,
     peer: fairwater_service::PeerId,
 }
@@ -64,6 +69,8 @@ enum HostDatapath {
     Senders(Box<Datapath>),
     /// Those of guests, from the packets that pass the box at the host's edge.
     Guests(Box<Edge>),
+    /// That of a bundle.
+    Bundle(Box<Sendbox<Carried>>),
 }
 
 impl HostDatapath {
@@ -72,6 +79,7 @@ impl HostDatapath {
         match self {
             Self::Senders(datapath) => datapath,
             Self::Guests(edge) => edge.datapath(),
+            Self::Bundle(sendbox) => sendbox.datapath(),
         }
     }
 
@@ -80,6 +88,7 @@ impl HostDatapath {
         match self {
             Self::Senders(datapath) => datapath,
             Self::Guests(edge) => edge.datapath_mut(),
+            Self::Bundle(sendbox) => sendbox.datapath_mut(),
         }
     }
 }
@@ -177,27 +186,63 @@ impl PlaneLink {
         self.join(HostDatapath::Senders(Box::new(datapath)), plane)
     }
 
-    /// Another box at a host's edge, which does with the guests' connections as `policy` says, and divides windows
-    /// if treatments of `policy` have weights; `None` when there are too many datapaths.
+    /// Another box at a host's edge, which does with the guests' connections as `treatments` say by their interface;
+    /// `None` when there are too many datapaths.
     pub(crate) fn add_edge(
         &mut self,
         name: &str,
         silence: Duration,
-        policy: Policy,
-        divides: bool,
+        treatments: BTreeMap<u32, Treatment>,
+    ) -> Option<Host> {
+        let divides = treatments.values().any(|each| each.share.is_some());
+        let selects = treatments.values().any(|each| each.selector.is_some());
+        let config = match treatments.values().all(|each| each.mode == Mode::Buffer) {
+            true => Edge::buffering_datapath_config(),
+            false => Edge::datapath_config(),
+        };
+        let policy = Box::new(move |key: &FlowKey| treatments.get(&key.interface).cloned());
+        let mut datapath = Datapath::new(fairwater_datapath::Config {
+            name: name.to_owned(),
+            silence_us: micros(Time::ZERO + silence),
+            instance: 1,
+            backend: Backend::Interpreter,
+            ..config
+        });
+        let plane = datapath.add_peer(Dialect::Own, 0);
+        let edge = Edge::new(TableConfig::default(), datapath, plane, policy);
+        let host = self.join(HostDatapath::Guests(Box::new(edge)), plane)?;
+        let joined = &mut self.hosts[host as usize];
+        joined.divides_at = divides.then_some(Time::ZERO);
+        joined.selects_at = selects.then_some(Time::ZERO);
+        Some(host)
+    }
+
+    /// Another sendbox; `None` when there are too many datapaths.
+    pub(crate) fn add_sendbox(
+        &mut self,
+        name: &str,
+        silence: Duration,
+        bundle: SendBundleConfig,
     ) -> Option<Host> {
         let mut datapath = Datapath::new(fairwater_datapath::Config {
             name: name.to_owned(),
             silence_us: micros(Time::ZERO + silence),
             instance: 1,
             backend: Backend::Interpreter,
-            ..Edge::datapath_config()
+            ..fairwater_bundle::datapath_config()
         });
         let plane = datapath.add_peer(Dialect::Own, 0);
-        let edge = Edge::new(TableConfig::default(), datapath, plane, policy);
-        let host = self.join(HostDatapath::Guests(Box::new(edge)), plane)?;
-        self.hosts[host as usize].divides_at = divides.then_some(Time::ZERO);
-        Some(host)
+        let sendbox = Sendbox::new(&[bundle], u64::MAX, datapath, plane).ok()?;
+        self.join(HostDatapath::Bundle(Box::new(sendbox)), plane)
+    }
+
+    /// The sendbox with this datapath.
+    #[inline]
+    pub(crate) fn sendbox(&mut self, host: Host) -> Option<&mut Sendbox<Carried>> {
+        match &mut self.hosts[host as usize].datapath {
+            HostDatapath::Bundle(sendbox) => Some(sendbox),
+            HostDatapath::Senders(_) | HostDatapath::Guests(_) => None,
+        }
     }
 
     fn join(&mut self, datapath: HostDatapath, plane: PeerId) -> Option<Host> {
@@ -206,6 +251,8 @@ impl PlaneLink {
         self.hosts.push(DatapathHost {
             datapath,
             divides_at: None,
+            selects_at: None,
+            switches: 0,
             plane,
             peer,
         });
@@ -262,11 +309,70 @@ impl PlaneLink {
         };
         if joined.divides_at.is_some_and(|at| at <= now) {
             edge.divide(now);
-            joined.divides_at = Some(now + division_interval(edge));
+            let shares = |treatment: &Treatment| treatment.share.is_some();
+            joined.divides_at = Some(now + half_rtt(edge, shares));
         }
         let verdict = edge.on_packet(now, packet);
         self.transmit(host, now);
+        self.select(host, now);
         verdict
+    }
+
+    /// Hands connections over as their selectors say, twice in an RTT; not while the plane is stopped.
+    fn select(&mut self, host: Host, now: Time) {
+        let is_stopped = self.after_outages(now) != now;
+        let joined = &mut self.hosts[host as usize];
+        let HostDatapath::Guests(edge) = &mut joined.datapath else {
+            return;
+        };
+        if is_stopped || joined.selects_at.is_none_or(|at| at > now) {
+            return;
+        }
+        let selections = edge.select(now);
+        let selects = |treatment: &Treatment| treatment.selector.is_some();
+        joined.selects_at = Some(now + half_rtt(edge, selects));
+        joined.switches += selections.len() as u64;
+        let peer = joined.peer;
+        for selection in selections {
+            let name = &*selection.switch.algorithm;
+            let mut hosted = self.service.plane().algorithms().iter();
+            let algorithm = hosted.position(|algorithm| algorithm.name() == name);
+            let flow = self.service.flow_of_peer(peer, selection.flow);
+            let refused = match flow.zip(algorithm) {
+                Some((flow, algorithm)) => self.service.hand_over(flow, algorithm).err(),
+                // Algorithms were checked with the configuration; the plane may not know a new flow yet.
+                None => Some(HandOverError::UnknownFlow),
+            };
+            if let Some(error) = refused {
+                let notice = format!("a guest's flow stays with its algorithm: {error}");
+                self.notices.push((now, notice));
+            }
+        }
+        self.answer(now);
+    }
+
+    /// The next packet that a box sends itself.
+    pub(crate) fn poll_edge(&mut self, host: Host, now: Time) -> Option<Outgoing> {
+        let HostDatapath::Guests(edge) = &mut self.hosts[host as usize].datapath else {
+            return None;
+        };
+        edge.poll_transmit(now)
+    }
+
+    /// When [`Self::edge_timer`] is due.
+    pub(crate) fn next_edge_timer(&self, host: Host) -> Option<Time> {
+        match &self.hosts[host as usize].datapath {
+            HostDatapath::Guests(edge) => edge.next_timer(),
+            HostDatapath::Senders(_) | HostDatapath::Bundle(_) => None,
+        }
+    }
+
+    /// A box does what is due.
+    pub(crate) fn edge_timer(&mut self, host: Host, now: Time) {
+        if let HostDatapath::Guests(edge) = &mut self.hosts[host as usize].datapath {
+            edge.on_timer(now);
+        }
+        self.transmit(host, now);
     }
 
     /// What controls the guest's connection; `None` of one that the box leaves alone.
@@ -285,7 +391,16 @@ impl PlaneLink {
     pub(crate) fn edge_statistics(&self, host: Host) -> Option<EdgeStatistics> {
         match &self.hosts[host as usize].datapath {
             HostDatapath::Guests(edge) => Some(*edge.statistics()),
-            HostDatapath::Senders(_) => None,
+            HostDatapath::Senders(_) | HostDatapath::Bundle(_) => None,
+        }
+    }
+
+    /// What a box's buffers have done, and how often its selectors asked for another algorithm.
+    pub(crate) fn box_statistics(&self, host: Host) -> Option<(BufferStatistics, u64)> {
+        let joined = &self.hosts[host as usize];
+        match &joined.datapath {
+            HostDatapath::Guests(edge) => Some((*edge.buffer_statistics(), joined.switches)),
+            HostDatapath::Senders(_) | HostDatapath::Bundle(_) => None,
         }
     }
 
@@ -312,8 +427,9 @@ impl PlaneLink {
             .set_controls(flow, controls);
     }
 
+    /// Sends to the plane what a datapath has to say.
     #[inline]
-    fn transmit(&mut self, host: Host, now: Time) {
+    pub(crate) fn transmit(&mut self, host: Host, now: Time) {
         let arrives = now + self.delay;
         let datapath = self.hosts[host as usize].datapath.get_mut();
         while let Some((_, bytes)) = datapath.poll_transmit(MAX_PACKET) {
@@ -464,18 +580,18 @@ impl PlaneLink {
     }
 }
 
-/// Half of the least smoothed RTT of the connections with a weight ([`Edge::divide`]).
-fn division_interval(edge: &Edge) -> Duration {
+/// Half of the least smoothed RTT of the connections that are treated so ([`Edge::divide`], [`Edge::select`]).
+fn half_rtt(edge: &Edge, is_meant: impl Fn(&Treatment) -> bool) -> Duration {
     let connections = edge.connections().iter();
     let rtts_us = connections.filter_map(|(_, _, flow, fate)| match fate {
         Fate::Controlled(controlled) => {
-            controlled.treatment().share.as_ref()?;
+            is_meant(controlled.treatment()).then_some(())?;
             Some(flow.sender().srtt_us()).filter(|srtt_us| *srtt_us > 0)
         }
         Fate::Passed | Fate::Exempt(_) => None,
     });
     let half = Duration::from_micros(rtts_us.min().unwrap_or_default()) / 2;
-    half.max(MIN_DIVISION_INTERVAL)
+    half.max(MIN_INTERVAL)
 }
 
 /// The clock of datapaths.

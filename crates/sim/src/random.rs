@@ -15,6 +15,8 @@ pub(crate) enum Purpose {
     Edge = 3,
     /// Initial sequence numbers and the like of a flow's connections.
     Numbers = 4,
+    /// Secrets and queues of a bundle's boxes.
+    Bundle = 5,
 }
 
 /// The stream of the `index`th flow or edge for that purpose.

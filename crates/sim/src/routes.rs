@@ -40,7 +40,8 @@ impl Routes {
             .take_while(|edge| *edge != END)
     }
 
-    fn add(&mut self, path: &[EdgeId]) -> Hop {
+    /// Adds a path.
+    pub(crate) fn add(&mut self, path: &[EdgeId]) -> Hop {
         let start = u32::try_from(self.hops.len()).unwrap_or(u32::MAX);
         self.hops.extend(path.iter().map(|edge| edge.0));
         self.hops.push(END);

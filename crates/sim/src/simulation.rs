@@ -1,21 +1,26 @@
 //! The simulation: processes one event after another.
 
+mod boxes;
 mod control;
+mod datagrams;
 mod measuring;
 mod moving;
+mod sendboxes;
 mod stepping;
 
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Deref};
 
 use fairwater_edge::policy::Share;
-use fairwater_edge::{FlowKey, Treatment};
+use fairwater_edge::{Mode, Treatment};
 use fairwater_net::Time;
 use fairwater_plane::Plane;
 use thiserror::Error;
 
+use crate::bundles;
 use crate::check::check_with;
 use crate::connection::Connections;
+use crate::datagrams::Datagrams;
 use crate::ecn::negotiated_ecn;
 use crate::edges::Edges;
 use crate::events::{Alarm, Event, Events};
@@ -25,9 +30,11 @@ use crate::packet::Segments;
 use crate::plane_link::{Host, PlaneLink};
 use crate::random::{Purpose, stream};
 use crate::routes::{Finder, Routes};
+use crate::sendboxes::Sendboxes;
 use crate::traffic::{Action, Source};
-use crate::{ConfigErrors, Controller, Experiment, NodeId, Observer, Outcome};
+use crate::{ConfigErrors, Controller, EdgeMode, Experiment, NodeId, Observer, Outcome};
 
+use boxes::Boxes;
 pub use stepping::{CommandError, EdgeSnapshot, FlowSnapshot};
 
 /// Why there is no outcome.
@@ -65,6 +72,11 @@ fn add_edges(config: &Experiment, plane: &mut PlaneLink) -> BTreeMap<NodeId, Hos
                 ecn: edge.ecn,
                 police: edge.police,
                 max_scale: edge.max_scale,
+                mode: match edge.mode {
+                    EdgeMode::Window => Mode::Window,
+                    EdgeMode::Buffer => Mode::Buffer,
+                },
+                selector: edge.selector.clone(),
                 share: edge.weight.map(|weight| Share {
                     group: "".into(),
                     weight,
@@ -77,9 +89,7 @@ fn add_edges(config: &Experiment, plane: &mut PlaneLink) -> BTreeMap<NodeId, Hos
     }
     let added = treatments.into_iter().filter_map(|(node, treatments)| {
         let name = format!("edge of host {}", node.0);
-        let divides = treatments.values().any(|each| each.share.is_some());
-        let policy = Box::new(move |key: &FlowKey| treatments.get(&key.interface).cloned());
-        let host = plane.add_edge(&name, config.plane.silence, policy, divides)?;
+        let host = plane.add_edge(&name, config.plane.silence, treatments)?;
         Some((node, host))
     });
     added.collect()
@@ -109,6 +119,10 @@ pub struct Simulation<C, O = ()> {
     plane: PlaneLink,
     /// The boxes, by host.
     host_edges: BTreeMap<NodeId, Host>,
+    /// What boxes send themselves.
+    boxes: Boxes,
+    /// The boxes of bundles.
+    sendboxes: Sendboxes,
     /// Buffers of packets that pass boxes.
     wire: Wire,
     plane_alarm: Alarm,
@@ -148,7 +162,9 @@ impl<C: Deref<Target = Experiment>, O: Observer> Simulation<C, O> {
             events.push(Time::ZERO + interval, Event::Sample);
         }
         let mut flows = Vec::with_capacity(config.flows.len());
+        let bundles = bundles::names(config);
         for (index, (flow, ecn)) in config.flows.iter().zip(ecn).enumerate() {
+            let (described, nth) = (flow, u32::try_from(index).unwrap_or(u32::MAX));
             let paths = finder.paths(flow, &mut routes);
             let host = match flow.controller {
                 Controller::Plane(_) => {
@@ -168,20 +184,31 @@ impl<C: Deref<Target = Experiment>, O: Observer> Simulation<C, O> {
             let rng = stream(config.seed, Purpose::Requests, index);
             let source = Source::new(flow, flow.start + jitter, rng);
             let edge = flow.edge.as_ref();
-            let edge = edge.and_then(|_| host_edges.get(&flow.from));
-            let edge = edge.map(|host| FlowEdge {
+            let edge = edge.and_then(|edge| Some((host_edges.get(&flow.from)?, edge)));
+            let edge = edge.map(|(host, edge)| FlowEdge {
                 host: *host,
+                is_held: edge.mode == EdgeMode::Buffer,
                 numbers: stream(config.seed, Purpose::Numbers, index),
             });
             let mut flow = Flow::new(config, flow, source, paths, &routes, (host, edge), ecn);
-            let first = flow.source.first_turn();
-            let event = Event::Flow(u32::try_from(index).unwrap_or(u32::MAX));
-            flow.alarm.set(Some(first), event, &mut events);
+            flow.source.set_way(flow.answer_time(config, &routes));
+            flow.bundle = bundles::number(&bundles, described.bundle.as_ref());
+            let first = if described.traffic.is_datagrams() {
+                let turns = flow.first_turns(config.seed, nth);
+                flow.datagrams = Datagrams::new(described, described.start + jitter, turns);
+                described.start + jitter
+            } else {
+                flow.source.first_turn()
+            };
+            flow.alarm.set(Some(first), Event::Flow(nth), &mut events);
             flows.push(flow);
         }
-        if flows
-            .iter()
-            .any(|flow| flow.host.is_some() || flow.edge.is_some())
+        let mut sendboxes = Sendboxes::new(config, end, (&flows, &mut routes), &mut plane);
+        sendboxes.begin_turns(&mut events);
+        if !sendboxes.is_empty()
+            || flows
+                .iter()
+                .any(|flow| flow.host.is_some() || flow.edge.is_some())
         {
             events.push(Time::ZERO, Event::Heartbeat);
         }
@@ -200,6 +227,8 @@ impl<C: Deref<Target = Experiment>, O: Observer> Simulation<C, O> {
             connections: Connections::default(),
             plane,
             host_edges,
+            boxes: Boxes::default(),
+            sendboxes,
             wire: Wire::default(),
             plane_alarm: Alarm::default(),
             datapaths_alarm: Alarm::default(),
@@ -243,6 +272,8 @@ impl<C: Deref<Target = Experiment>, O: Observer> Simulation<C, O> {
                     self.application_turn(flow);
                 }
             }
+            Event::Box(host) => self.box_timer(host),
+            Event::Sendbox(index) => self.sendbox_turn(index),
             Event::Plane => {
                 if self.plane_alarm.rings(self.now) {
                     self.plane.take_up(self.now);
@@ -264,6 +295,7 @@ impl<C: Deref<Target = Experiment>, O: Observer> Simulation<C, O> {
             Event::Sample => self.sample(),
             Event::Summaries => self.begin_summaries(),
         }
+        self.serve_boxes();
     }
 
     /// Something may have been sent between the plane and the datapaths.

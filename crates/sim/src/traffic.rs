@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use fairwater_net::Time;
+use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use crate::sizes::{draw, until_next_arrival};
@@ -13,8 +14,12 @@ use crate::{FlowConfig, Traffic};
 pub(crate) enum Action {
     /// Opens a connection, which the actions after it are about.
     Open,
+    /// Turns to a connection of the pool, by number: the actions after it are about that.
+    Choose(u32),
     /// Writes a request of this many bytes.
     Ask(u64),
+    /// Writes a request of this many bytes, which the receiver's host asked for a way ago.
+    AskFromAfar(u64),
     /// Writes this many bytes.
     Write(u64),
     /// Writes without end.
@@ -39,6 +44,8 @@ pub(crate) struct Source {
     /// Requests asked for on the same connection.
     asked: u64,
     stopped: bool,
+    /// How long the request of a client takes to the sender.
+    way: Duration,
 }
 
 impl Source {
@@ -53,7 +60,13 @@ impl Source {
             turns: 0,
             asked: 0,
             stopped: false,
+            way: Duration::ZERO,
         }
+    }
+
+    /// Says how long the request of a client takes to the sender.
+    pub(crate) fn set_way(&mut self, way: Duration) {
+        self.way = way;
     }
 
     /// When the first turn is.
@@ -79,7 +92,12 @@ impl Source {
         }
         let is_first = self.turns == 0;
         self.turns += 1;
-        if is_first && !matches!(self.traffic, Traffic::Requests { .. }) {
+        if is_first
+            && !matches!(
+                self.traffic,
+                Traffic::Requests { .. } | Traffic::Pool { .. }
+            )
+        {
             actions.push(Action::Open);
         }
         let next = self.go_on(now, is_first, actions);
@@ -124,6 +142,26 @@ impl Source {
                 actions.extend([Action::Open, Action::Ask(bytes), Action::Close]);
                 Some(now + until_next_arrival(sizes.mean() / load, &mut self.rng))
             }
+            Traffic::Pool {
+                sizes,
+                load,
+                connections,
+            } => {
+                let mut from = now;
+                if is_first {
+                    // No client asks before the start.
+                    from = now + self.way;
+                    actions.extend((0..*connections).map(|_| Action::Open));
+                    actions.extend((0..*connections).map(Action::Choose));
+                } else {
+                    let chosen = self.rng.random_range(0..(*connections).max(1));
+                    let bytes = draw(sizes, &mut self.rng);
+                    actions.extend([Action::Choose(chosen), Action::AskFromAfar(bytes)]);
+                }
+                Some(from + until_next_arrival(sizes.mean() / load, &mut self.rng))
+            }
+            // Not of TCP: see [`crate::datagrams`].
+            Traffic::ConstantRate { .. } | Traffic::Echo { .. } => None,
             Traffic::PingPong { bytes, count, .. } => {
                 if count.is_some_and(|count| self.asked >= count) {
                     self.stopped = true;
@@ -142,8 +180,14 @@ impl Source {
             _ if self.turns == 0 => {}
             Traffic::Bulk | Traffic::OnOff { .. } => actions.extend([Action::Cut, Action::Close]),
             Traffic::Limited { .. } | Traffic::PingPong { .. } => actions.push(Action::Close),
+            Traffic::Pool { connections, .. } => {
+                for connection in 0..connections {
+                    actions.extend([Action::Choose(connection), Action::Close]);
+                }
+            }
             // Each closed its connection when it asked.
             Traffic::Bytes(_) | Traffic::Requests { .. } => {}
+            Traffic::ConstantRate { .. } | Traffic::Echo { .. } => {}
         }
     }
 

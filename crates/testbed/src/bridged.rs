@@ -5,9 +5,14 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 
+use fairwater_net::LinkConfig;
 use fairwater_netlink::{
     Namespace, add_address, bring_up, enslave, limit_offload, make_bridge, make_veth,
 };
+
+use crate::clock::Clock;
+use crate::emulator::Emulator;
+use crate::tun::create_tap;
 
 /// Names of the guest's port and of the peer's on the host.
 const PORTS: [&str; 2] = ["vnet0", "uplink"];
@@ -23,6 +28,8 @@ pub struct BridgedSite {
     host: Namespace,
     guest: Namespace,
     peer: Namespace,
+    /// The link to the peer, if it is emulated.
+    _emulator: Option<Emulator>,
 }
 
 /// Which addresses a connection has.
@@ -40,15 +47,38 @@ impl BridgedSite {
     /// # Errors
     /// Those of the kernel, for want of `CAP_SYS_ADMIN` or `CAP_NET_ADMIN`.
     pub fn new() -> io::Result<Self> {
-        let site = Self {
+        Self::make(None)
+    }
+
+    /// The same, with emulated links between the bridge and the peer: towards the peer, and back.
+    ///
+    /// # Errors
+    /// As for [`BridgedSite::new`], or there is no `/dev/net/tun`.
+    pub fn with_links(links: [&LinkConfig; 2]) -> io::Result<Self> {
+        Self::make(Some(links))
+    }
+
+    fn make(links: Option<[&LinkConfig; 2]>) -> io::Result<Self> {
+        let mut site = Self {
             host: Namespace::new()?,
             guest: Namespace::new()?,
             peer: Namespace::new()?,
+            _emulator: None,
+        };
+        let devices = match links {
+            Some(links) => {
+                let near = site.host.inside(|| create_tap(PORTS[1]))??;
+                let far = site.peer.inside(|| create_tap(INTERFACE))??;
+                Some((links, near, far))
+            }
+            None => None,
         };
         site.host.inside(|| -> io::Result<()> {
             make_bridge("br0")?;
             for (port, namespace) in PORTS.iter().zip([&site.guest, &site.peer]) {
-                make_veth(port, INTERFACE, namespace.as_fd())?;
+                if links.is_none() || *port != PORTS[1] {
+                    make_veth(port, INTERFACE, namespace.as_fd())?;
+                }
                 enslave(port, "br0")?;
                 bring_up(port)?;
             }
@@ -64,6 +94,11 @@ impl BridgedSite {
                 add_address(INTERFACE, address(Family::V6, number), 64)
             })??;
         }
+        // A device that is not up yet refuses packets, which ends the emulator.
+        if let Some((links, near, far)) = devices {
+            let emulator = Emulator::between([&near, &far], Clock::start(), links, 0)?;
+            site._emulator = Some(emulator);
+        }
         Ok(site)
     }
 
@@ -71,6 +106,12 @@ impl BridgedSite {
     #[must_use]
     pub const fn host(&self) -> &Namespace {
         &self.host
+    }
+
+    /// The guest's namespace.
+    #[must_use]
+    pub const fn guest(&self) -> &Namespace {
+        &self.guest
     }
 
     /// Lets guest and peer send packets of one segment alone: no segmentation offload.

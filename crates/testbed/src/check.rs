@@ -41,6 +41,14 @@ impl Run<'_> {
             return Err(TestbedError::Network("every flow needs one sender"));
         }
         links(experiment)?;
+        if self.has_edge() && self.edge.is_none() {
+            return Err(TestbedError::NoEdge);
+        }
+        if self.has_guests() && self.ipv6 {
+            return Err(TestbedError::Network(
+                "flows with and without ECN, or behind an edge, send over IPv4",
+            ));
+        }
         let is_timed =
             |flow: &FlowConfig| flow.start > Time::ZERO || flow.stop.is_some() || flow.tag != 0;
         if self.program == TrafficProgram::Iperf3 && experiment.flows.iter().any(is_timed) {
@@ -51,6 +59,20 @@ impl Run<'_> {
             has_congestion_control(&sender.congestion_control)?;
         }
         Ok(())
+    }
+
+    /// Whether each flow has a guest of its own: some are behind a box, or some have ECN and some do not, which
+    /// the kernel decides for a whole namespace.
+    pub(crate) fn has_guests(&self) -> bool {
+        let have_ecn = |flow: &&FlowConfig| flow.tcp.ecn != Ecn::Off;
+        let flows = &self.experiment.flows;
+        let with_ecn = flows.iter().filter(have_ecn).count();
+        self.has_edge() || (0 < with_ecn && with_ecn < flows.len())
+    }
+
+    /// Whether some flow is behind a box.
+    pub(crate) fn has_edge(&self) -> bool {
+        self.experiment.flows.iter().any(|flow| flow.edge.is_some())
     }
 }
 

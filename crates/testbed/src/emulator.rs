@@ -80,6 +80,17 @@ impl Emulator {
     pub(crate) fn start(
         path: &Path,
         clock: Clock,
+        links: [&LinkConfig; 2],
+        flows: usize,
+    ) -> io::Result<Self> {
+        let devices = [&path.sender_device, &path.receiver_device];
+        Self::between(devices, clock, links, flows)
+    }
+
+    /// Joins two devices by a link in each direction.
+    pub(crate) fn between(
+        [near, far]: [&OwnedFd; 2],
+        clock: Clock,
         [forward, reverse]: [&LinkConfig; 2],
         flows: usize,
     ) -> io::Result<Self> {
@@ -104,7 +115,6 @@ impl Emulator {
                 .name(name.to_owned())
                 .spawn(move || direction.run())
         };
-        let (near, far) = (&path.sender_device, &path.receiver_device);
         let mut emulator = Emulator {
             forward: Some(direction(
                 "lab-forward",

@@ -43,6 +43,12 @@ pub enum TestbedError {
         /// What the kernel has.
         available: Vec<String>,
     },
+    /// A flow is behind a box at its host's edge, and there is nothing to put the box there.
+    #[error("the test bed was given no edge for the flows that ask for one")]
+    NoEdge,
+    /// The box at the edge of the sending host cannot be there.
+    #[error("cannot attach the edge: {0}")]
+    Edge(Box<dyn std::error::Error + Send + Sync>),
     /// Traffic failed.
     #[error("the traffic of `{label}` failed: {reason}")]
     Traffic {

@@ -49,8 +49,9 @@ const SYSCTLS: [(&str, &str); 4] = [
     ("ipv4/tcp_wmem", "4096 65536 67108864"),
 ];
 
-/// And where the link marks: connections have ECN, whoever begins them (RFC 3168).
-const ECN: (&str, &str) = ("ipv4/tcp_ecn", "1");
+/// Where a flow has ECN or the link marks: connections have ECN, whoever begins them (RFC 3168), and a lost SYN is
+/// sent again with the offer (RFC 3168 §6.1.1.1 lets a host go without).
+const ECN: [(&str, &str); 2] = [("ipv4/tcp_ecn", "1"), ("ipv4/tcp_ecn_fallback", "0")];
 
 impl Path {
     /// Makes the hosts, with IPv4 addresses, or IPv6 ones, and with ECN where that is asked for.
@@ -85,9 +86,7 @@ impl Path {
 fn host(address: IpAddr, ecn: bool) -> io::Result<(Namespace, OwnedFd)> {
     let namespace = Namespace::new()?;
     let device = namespace.inside(|| -> io::Result<OwnedFd> {
-        for (name, value) in SYSCTLS.into_iter().chain(ecn.then_some(ECN)) {
-            fs::write(format!("/proc/sys/net/{name}"), value)?;
-        }
+        configure_tcp(ecn)?;
         // Packets of neighbour discovery would count on the link of an IPv4 run. A kernel
         // without IPv6 has nothing to turn off.
         let disable_ipv6 = "/proc/sys/net/ipv6/conf/default/disable_ipv6";
@@ -101,6 +100,15 @@ fn host(address: IpAddr, ecn: bool) -> io::Result<(Namespace, OwnedFd)> {
         Ok(device)
     })??;
     Ok((namespace, device))
+}
+
+/// Sets what the lab needs of TCP in the calling thread's namespace.
+pub(crate) fn configure_tcp(ecn: bool) -> io::Result<()> {
+    let of_ecn = ECN.into_iter().filter(|_| ecn);
+    for (name, value) in SYSCTLS.into_iter().chain(of_ecn) {
+        fs::write(format!("/proc/sys/net/{name}"), value)?;
+    }
+    Ok(())
 }
 
 fn configure(address: IpAddr) -> io::Result<()> {
@@ -117,15 +125,23 @@ fn configure(address: IpAddr) -> io::Result<()> {
     ];
     netlink.change(RouteNetlinkMessage::SetLink(link))?;
 
-    let (family, prefix_len, anywhere) = match address {
-        IpAddr::V4(_) => (AddressFamily::Inet, 32, IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
-        IpAddr::V6(_) => (AddressFamily::Inet6, 128, IpAddr::V6(Ipv6Addr::UNSPECIFIED)),
+    let (prefix_len, anywhere) = match address {
+        IpAddr::V4(_) => (32, IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
+        IpAddr::V6(_) => (128, IpAddr::V6(Ipv6Addr::UNSPECIFIED)),
     };
     add_address(tun::DEVICE, address, prefix_len)?;
+    add_route(anywhere, 0, tun::DEVICE)
+}
 
+/// Sends what goes to a prefix out of a device.
+pub(crate) fn add_route(to: IpAddr, prefix_len: u8, device: &str) -> io::Result<()> {
     let mut route = RouteMessage::default();
     route.header = RouteHeader {
-        address_family: family,
+        address_family: match to {
+            IpAddr::V4(_) => AddressFamily::Inet,
+            IpAddr::V6(_) => AddressFamily::Inet6,
+        },
+        destination_prefix_length: prefix_len,
         table: RouteHeader::RT_TABLE_MAIN,
         protocol: RouteProtocol::Static,
         scope: RouteScope::Universe,
@@ -133,8 +149,8 @@ fn configure(address: IpAddr) -> io::Result<()> {
         ..RouteHeader::default()
     };
     route.attributes = vec![
-        RouteAttribute::Destination(RouteAddress::from(anywhere)),
-        RouteAttribute::Oif(index),
+        RouteAttribute::Destination(RouteAddress::from(to)),
+        RouteAttribute::Oif(index_of(device)?),
     ];
-    netlink.change(RouteNetlinkMessage::NewRoute(route))
+    Netlink::new(NETLINK_ROUTE)?.change(RouteNetlinkMessage::NewRoute(route))
 }

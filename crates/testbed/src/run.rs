@@ -1,12 +1,16 @@
 //! Running an experiment.
 
+use std::any::Any;
 use std::collections::VecDeque;
+use std::os::fd::AsFd;
+use std::slice::from_ref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use fairwater_experiment::{Experiment, FlowConfig, FlowProgress, Progress, TICK};
 use fairwater_net::{LinkConfig, Time};
+use fairwater_netlink::Namespace;
 use fairwater_results::{
     AtBottleneck, ControllerProbe, FallbackCount, Lateness, RunResult, Series, SocketSample,
     TrafficProgram, Window,
@@ -17,6 +21,7 @@ use crate::clock::{Clock, process_cpu};
 use crate::emulator::lateness;
 use crate::emulator::{Emulator, EmulatorLog};
 use crate::error::TestbedError;
+use crate::guests::{EdgeAttacher, Guests};
 use crate::packet::FIRST_PORT;
 use crate::path::Path;
 use crate::sampler::{Sampler, Samples};
@@ -55,6 +60,8 @@ pub struct Run<'a> {
     pub tries: u32,
     /// Samples who controls flows; `None` where the kernel's own algorithms alone run.
     pub controllers: Option<ControllerProbe>,
+    /// Puts boxes at the ports of guests, for flows that are behind one.
+    pub edge: Option<&'a dyn EdgeAttacher>,
 }
 
 /// The congestion control of one flow.
@@ -218,9 +225,14 @@ impl Try<'_> {
         let clock = Clock::start();
         let emulator = Emulator::start(&path, clock, [self.forward, self.reverse], count)
             .map_err(TestbedError::system("start the emulator"))?;
-        let sampler = Sampler::start(&path.sender, clock, count, self.run.ipv6, SAMPLE_PERIOD)
+        let guests = self.make_guests(&path)?;
+        let senders = guests
+            .as_ref()
+            .map_or(from_ref(&path.sender), Guests::namespaces);
+        let _edge = self.attach_edge(&path, guests.as_ref())?;
+        let sampler = Sampler::start(senders, clock, count, self.run.ipv6, SAMPLE_PERIOD)
             .map_err(TestbedError::system("start the sampler"))?;
-        let mut flows = self.start_flows(&path)?;
+        let mut flows = self.start_flows(&path, senders)?;
         let grace = GRACE + (self.forward.delay + self.reverse.delay) * GRACE_RTTS;
         let mut finished: Vec<Option<Finished>> = vec![None; count];
         let mut live = Live::new(clock, count);
@@ -276,7 +288,32 @@ impl Try<'_> {
         })
     }
 
-    fn start_flows(&self, path: &Path) -> Result<Vec<Flow>, TestbedError> {
+    /// A guest for each flow, where [`Run::has_guests`] says so.
+    fn make_guests(&self, path: &Path) -> Result<Option<Guests>, TestbedError> {
+        let made = self
+            .run
+            .has_guests()
+            .then(|| Guests::new(&path.sender, self.flows));
+        made.transpose()
+            .map_err(TestbedError::system("make the lab's guests"))
+    }
+
+    /// Puts the box at the guests' ports; it goes with what is returned.
+    fn attach_edge(
+        &self,
+        path: &Path,
+        guests: Option<&Guests>,
+    ) -> Result<Option<Box<dyn Any>>, TestbedError> {
+        let Some(guests) = guests.filter(|_| self.run.has_edge()) else {
+            return Ok(None);
+        };
+        let edge = self.run.edge.ok_or(TestbedError::NoEdge)?;
+        let attached = edge.attach(path.sender.as_fd(), guests.ports());
+        attached.map(Some).map_err(TestbedError::Edge)
+    }
+
+    /// Starts the flows in the senders' namespaces: one for each flow, or one for all.
+    fn start_flows(&self, path: &Path, senders: &[Namespace]) -> Result<Vec<Flow>, TestbedError> {
         let flows = self.flows.iter().zip(&self.run.senders).enumerate();
         flows
             .map(|(index, (flow, sender))| {
@@ -294,7 +331,8 @@ impl Try<'_> {
                     true => TrafficProgram::Bulk,
                     false => self.run.program,
                 };
-                Flow::start(program, path, &spec)
+                let sender = senders.get(index).unwrap_or(&path.sender);
+                Flow::start(program, path, sender, &spec)
             })
             .collect()
     }

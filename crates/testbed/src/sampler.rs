@@ -23,7 +23,7 @@ use fairwater_netlink::{Namespace, Netlink, enter};
 /// Samples of each measured flow, in order of time.
 pub(crate) type Samples = Vec<Vec<SocketSample>>;
 
-/// A thread that samples the measured flows of a host. Dropping it stops it.
+/// A thread that samples the measured flows of the hosts that send. Dropping it stops it.
 #[derive(Debug)]
 pub(crate) struct Sampler {
     stop: Arc<AtomicBool>,
@@ -33,24 +33,32 @@ pub(crate) struct Sampler {
 
 impl Sampler {
     pub(crate) fn start(
-        host: &Namespace,
+        hosts: &[Namespace],
         clock: Clock,
         flows: usize,
         ipv6: bool,
         period: Duration,
     ) -> io::Result<Self> {
-        let namespace = host.as_fd().try_clone_to_owned()?;
+        let namespaces = hosts.iter().map(|host| host.as_fd().try_clone_to_owned());
+        let namespaces = namespaces.collect::<io::Result<Vec<_>>>()?;
         let stop = Arc::new(AtomicBool::new(false));
         let samples = Arc::new(Mutex::new(vec![Vec::new(); flows]));
         let (seen_stop, shared) = (Arc::clone(&stop), Arc::clone(&samples));
         let thread = thread::Builder::new()
             .name("lab-sampler".to_owned())
             .spawn(move || {
-                enter(namespace.as_fd())?;
-                let mut netlink = Netlink::new(NETLINK_SOCK_DIAG)?;
+                // A socket stays in the namespace in which it was made.
+                let of_each = namespaces.iter().map(|namespace| {
+                    enter(namespace.as_fd())?;
+                    Netlink::new(NETLINK_SOCK_DIAG)
+                });
+                let mut of_each = of_each.collect::<io::Result<Vec<_>>>()?;
                 while !seen_stop.load(Ordering::Relaxed) {
                     let at = clock.now();
-                    let sampled = sample(&mut netlink, ipv6, at)?;
+                    let mut sampled = Vec::new();
+                    for netlink in &mut of_each {
+                        sampled.extend(sample(netlink, ipv6, at)?);
+                    }
                     let mut series = shared.lock().unwrap_or_else(PoisonError::into_inner);
                     for (port, sample) in sampled {
                         let flow = port.checked_sub(FIRST_PORT).map(usize::from);

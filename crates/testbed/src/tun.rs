@@ -17,16 +17,28 @@ pub(crate) const DEVICE: &str = "fw0";
 /// # Errors
 /// Those of opening `/dev/net/tun` and of `TUNSETIFF`.
 pub(crate) fn create() -> io::Result<OwnedFd> {
+    open(DEVICE, libc::IFF_TUN)
+}
+
+/// The same with Ethernet frames, under a name of one's own.
+///
+/// # Errors
+/// As for [`create`].
+pub(crate) fn create_tap(name: &str) -> io::Result<OwnedFd> {
+    open(name, libc::IFF_TAP)
+}
+
+fn open(device: &str, kind: libc::c_int) -> io::Result<OwnedFd> {
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let fd = rustix::fs::open("/dev/net/tun", flags, Mode::empty())?;
     let mut name: [c_char; libc::IFNAMSIZ] = [0; libc::IFNAMSIZ];
-    for (to, from) in name.iter_mut().zip(DEVICE.bytes()) {
+    for (to, from) in name.iter_mut().zip(device.bytes()) {
         *to = from as c_char;
     }
     let mut request = libc::ifreq {
         ifr_name: name,
         ifr_ifru: libc::__c_anonymous_ifr_ifru {
-            ifru_flags: (libc::IFF_TUN | libc::IFF_NO_PI) as i16,
+            ifru_flags: (kind | libc::IFF_NO_PI) as i16,
         },
     };
     #[expect(unsafe_code, reason = "rustix has no typed form of TUNSETIFF")]

@@ -4,6 +4,7 @@ use core::net::IpAddr;
 
 use crate::bytes::{array_at, u8_at, u16_at};
 use crate::checksum::Sum;
+use crate::ip::IPV6_HEADER;
 use crate::{EcnCodepoint, Layout, ParseError, Tcp, Transport, Udp};
 
 /// A packet whose headers are found.
@@ -46,6 +47,29 @@ impl<'a> Packet<'a> {
     #[must_use]
     pub fn ip_bytes(&self) -> &'a [u8] {
         self.range(self.layout.network_at, self.layout.end)
+    }
+
+    /// Length that the IP header states, bytes: the header and all that follows. The payload of UDP may end
+    /// before it.
+    #[must_use]
+    pub fn ip_length(&self) -> usize {
+        let at = self.layout.network_at;
+        let stated = if self.layout.is_v6 {
+            match u16_at(self.bytes, at + 4) {
+                0 => 0,
+                payload => IPV6_HEADER + usize::from(payload),
+            }
+        } else {
+            usize::from(u16_at(self.bytes, at + 2))
+        };
+        // Jumbograms and BIG TCP state 0.
+        stated.max(self.layout.end - at)
+    }
+
+    /// The identification field of IPv4 (RFC 6864); `None` for IPv6.
+    #[must_use]
+    pub fn ipv4_id(&self) -> Option<u16> {
+        (!self.layout.is_v6).then(|| u16_at(self.bytes, self.layout.network_at + 4))
     }
 
     /// The sender's address.

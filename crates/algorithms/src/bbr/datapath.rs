@@ -4,6 +4,7 @@ use fairwater_plane::{
     AlgorithmError, Control, Field, FlowInfo, ProgramHandle, Programs, Report, Var,
 };
 
+use crate::bundle::is_bundle;
 use crate::window::Period;
 
 const PROGRAM: &str = include_str!("program.ccp");
@@ -39,6 +40,7 @@ pub(super) struct Datapath {
     pub(super) round_start: Var,
     rtt_known: Var,
     last_cwnd: Var,
+    unbounded: Var,
     bw: Var,
     rtt_us: Var,
     pub(super) extra_acked_is: Var,
@@ -96,6 +98,7 @@ impl Datapath {
             round_start: p.variable("round_start")?,
             rtt_known: p.variable("rtt_known")?,
             last_cwnd: p.variable("last_cwnd")?,
+            unbounded: p.variable("unbounded")?,
             bw: p.variable("bw")?,
             rtt_us: p.variable("rtt_us")?,
             extra_acked_is: p.variable("extra_acked")?,
@@ -115,6 +118,9 @@ impl Datapath {
     pub(super) fn begin(&self, info: &FlowInfo, gain: u64, control: &mut Control) {
         self.set_mss(info.mss, control);
         control.update(self.last_cwnd, info.cwnd);
+        if is_bundle(info) {
+            control.update(self.unbounded, u64::MAX);
+        }
         control.update(self.round_start, info.now_us);
         control.update(self.pacing_gain, gain);
         let known = !matches!(info.srtt_us, 0 | u64::MAX);

@@ -38,6 +38,7 @@
       (flight_before 0)))            # the most in flight in the last round trip
   # Set by the plane:
   (mss 1448)
+  (unbounded 0)                    # +infinity for a bundle: a rate limiter, which no window bounds
   (bw 0)                             # the model's bandwidth; the program raises it, too
   (rtt_us +infinity)                 # the model's RTT; the program lowers it, too
   (pacing_gain 2890)
@@ -60,6 +61,8 @@
     (phase 0))                       # of eight; set by the plane where a cycle begins
   # Kept by the program:
   (mode 0)                           # 0 open, 1 packet conservation, 2 after a timeout
+  (sacked 0)                         # acknowledged out of order, not yet in order
+  (repeated 0)                       # acknowledged in order, and out of order before
   (delivered 0)                      # newly, in or out of order
   (lost_now 0)
   (flight 0)                         # in flight when this ACK came
@@ -92,7 +95,8 @@
     (round_delivered 0)))
 
 # What leaves the pipe with an ACK is bounded by what was let in, so that a cumulative ACK over
-# data that was SACKed before counts once. The delivery rate is the lesser of the rates of ACKs
+# data that was SACKed before counts once; a bundle tells of nothing out of order, and more than
+# its window may be in flight. The delivery rate is the lesser of the rates of ACKs
 # and of sending, so that compressed ACKs tell no lie (draft-cheng-iccrg-delivery-rate-estimation
 # 3.3). A sample is the application's when what it is of was sent before the last moment at which
 # the flow had nothing to send; it counts only when it is above the model (3.4). After a timeout
@@ -100,7 +104,8 @@
 (when true
   (:= lost_now (* mss Ack.lost_pkts_sample))
   (:= delivered (min (+ Ack.bytes_acked Ack.bytes_misordered)
-                     (- (max last_cwnd last_flight) (+ Flow.bytes_in_flight lost_now))))
+                     (- (max unbounded (max last_cwnd last_flight))
+                        (+ Flow.bytes_in_flight lost_now))))
   (:= flight (+ Flow.bytes_in_flight (+ delivered lost_now)))
   (:= round_lost (+ round_lost (+ lost_now (if ecn (* mss Ack.ecn_packets) 0))))
   (:= sample (if (> Flow.rate_outgoing 0) (min Flow.rate_incoming Flow.rate_outgoing)

@@ -22,6 +22,9 @@ pub struct BbrConfig {
     /// Whether the RTT is measured by ProbeRTT when nothing else has measured it for
     /// [`Self::min_rtt_window_us`].
     pub probe_rtt: bool,
+    /// What stays in flight during ProbeRTT, in bandwidth-delay products of the model; from 0 to 0.9.
+    /// At least four packets.
+    pub probe_rtt_share: f64,
     /// How long the least RTT is remembered, µs; from 1 s to 10 min.
     pub min_rtt_window_us: u64,
     /// How long the greatest delivery rate is remembered, round trips; from 2 to 1000.
@@ -36,6 +39,7 @@ impl Default for BbrConfig {
         Self {
             cwnd_gain: cwnd_gain::USUAL,
             probe_rtt: true,
+            probe_rtt_share: 0.0,
             min_rtt_window_us: 10_000_000,
             bw_window_rounds: 10,
             report: Period::default(),
@@ -57,6 +61,11 @@ impl Configuration for BbrConfig {
             "probe_rtt",
             "whether the flow drains the queue periodically to measure the minimum RTT",
             |c| ParameterField::Boolean(&mut c.probe_rtt),
+        ),
+        ParameterSpec::new(
+            "probe_rtt_share",
+            "what stays in flight meanwhile, in bandwidth-delay products; at least four packets",
+            |c| ParameterField::Decimal(&mut c.probe_rtt_share, 0.0..=0.9, "a number"),
         ),
         ParameterSpec::new(
             "min_rtt_window",
@@ -265,8 +274,14 @@ impl BbrFlow {
     fn probe_rtt(&mut self, control: &mut Control) {
         self.state = State::ProbeRtt(ProbeRtt::default());
         self.gains(1_000, HIGH_GAIN, control);
-        control.update(self.datapath.hold, 4 * self.mss);
-        control.update(self.datapath.low, 4 * self.mss);
+        let share = (self.config.probe_rtt_share * self.bdp() as f64) as u64;
+        let least = 4 * self.mss;
+        control.update(self.datapath.hold, share.max(least));
+        // A transport that holds a rate alone sends hold/SRTT, which leaves somewhat more in flight.
+        control.update(
+            self.datapath.low,
+            share.saturating_add(share / 4).max(least),
+        );
     }
 
     /// Gains that stay until the plane changes them; each round trip is reported.

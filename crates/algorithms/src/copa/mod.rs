@@ -11,6 +11,7 @@ use fairwater_plane::{
     Algorithm, AlgorithmError, Control, Field, Flow, FlowInfo, Programs, Report, Var,
 };
 
+use crate::bundle::is_bundle;
 use crate::parameter::{Configuration, ParameterField, ParameterSpec};
 pub use rules::CopaMode;
 use rules::{MAX_VELOCITY, Reading, Rules, Setting};
@@ -77,6 +78,7 @@ struct Handles {
     ceiling: Var,
     restored: Var,
     last_cwnd: Var,
+    unbounded: Var,
 }
 
 impl Copa {
@@ -104,6 +106,7 @@ impl Copa {
                 ceiling: p.variable("ceiling")?,
                 restored: p.variable("restored")?,
                 last_cwnd: p.variable("last_cwnd")?,
+                unbounded: p.variable("unbounded")?,
             }),
         })
     }
@@ -120,6 +123,9 @@ impl Algorithm for Copa {
         let told = rules.setting();
         control.update(self.handles.mss, info.mss.max(1));
         control.update(self.handles.last_cwnd, info.cwnd);
+        if is_bundle(info) {
+            control.update(self.handles.unbounded, u64::MAX);
+        }
         control.update(self.handles.share, bytes(told.share, mss));
         Box::new(CopaFlow {
             handles: Arc::clone(&self.handles),

@@ -14,6 +14,7 @@
     (slow_start true))
   # Set by the plane:
   (mss 1448)
+  (unbounded 0)                    # +infinity for a bundle: a rate limiter, which no window bounds
   (share 2896)                     # 1/delta: what the flow wants to have in the queue
   (velocity 1)
   (heading true)                   # where velocity leads: up
@@ -34,11 +35,14 @@
   (change 0)
   (told false))
 
+# What is delivered newly is at most what left the window, so that a cumulative ACK over data that
+# was SACKed before counts once. A bundle tells of nothing out of order, and more than its window
+# may be in flight.
 (when true
   (:= lost_now (* mss Ack.lost_pkts_sample))
   (:= Report.lost (+ Report.lost Ack.lost_pkts_sample))
   (:= delivered (min (+ Ack.bytes_acked Ack.bytes_misordered)
-                     (- last_cwnd (+ Flow.bytes_in_flight lost_now))))
+                     (- (max unbounded last_cwnd) (+ Flow.bytes_in_flight lost_now))))
   (:= limited (> (* 2 (+ Flow.bytes_in_flight delivered)) Cwnd))
   (fallthrough))
 

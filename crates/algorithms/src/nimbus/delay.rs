@@ -2,17 +2,11 @@
 
 use crate::copa::CopaMode;
 use crate::copa::rules::{Reading, Rules};
+use crate::rate_control::basic_delay::Loop;
 use crate::windowed::WindowedMin;
 
 use super::Observed;
 use super::pulse::PERIOD_US;
-
-/// d_t: the queueing delay that is aimed at, µs. Pulses drain 8 ms (Bundler §5.1), and z is unknown
-/// while the queue is empty.
-pub(super) const TARGET_US: u64 = 12_500;
-/// BasicDelay's gains.
-const ALPHA: f64 = 0.8;
-const BETA: f64 = 0.3;
 
 /// Which delay control runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -26,13 +20,21 @@ pub enum NimbusDelay {
 
 /// Its state.
 #[derive(Debug, Clone)]
-pub(super) enum Delay {
+pub(super) struct Delay {
+    /// d_t: the queueing delay that is aimed at, µs. Pulses drain 8 ms (Bundler §5.1), and z is
+    /// unknown while the queue is empty.
+    target_us: u64,
+    inside: Inside,
+}
+
+#[derive(Debug, Clone)]
+enum Inside {
     Basic,
     Copa(Box<CopaInside>),
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct CopaInside {
+struct CopaInside {
     rules: Rules,
     standing: WindowedMin,
     /// Packets.
@@ -40,55 +42,57 @@ pub(super) struct CopaInside {
 }
 
 impl Delay {
-    pub(super) fn new(kind: NimbusDelay) -> Self {
-        match kind {
-            NimbusDelay::Basic => Self::Basic,
-            NimbusDelay::Copa => Self::Copa(Box::new(CopaInside {
+    pub(super) fn new(kind: NimbusDelay, target_us: u64) -> Self {
+        let inside = match kind {
+            NimbusDelay::Basic => Inside::Basic,
+            NimbusDelay::Copa => Inside::Copa(Box::new(CopaInside {
                 rules: Rules::new(0.5, CopaMode::Default),
                 standing: WindowedMin::default(),
                 cwnd: 10.0,
             })),
-        }
+        };
+        Self { target_us, inside }
     }
 
     /// It takes over at this rate, bytes/s.
     pub(super) fn begin(&mut self, rate: f64, seen: &Observed) {
-        if let Self::Copa(inside) = self {
+        if let Inside::Copa(inside) = &mut self.inside {
             inside.cwnd = (rate * seen.rtt_us as f64 / 1e6 / seen.mss).max(2.0);
         }
     }
 
     /// Counts in packets of another size, of which there are `factor` times as many.
     pub(super) fn scale(&mut self, factor: f64) {
-        if let Self::Copa(inside) = self {
+        if let Inside::Copa(inside) = &mut self.inside {
             inside.cwnd *= factor;
         }
     }
 
     /// The rate, bytes/s, that follows `rate` after a report.
     pub(super) fn rate(&mut self, rate: f64, seen: &Observed) -> f64 {
-        match self {
-            Self::Basic => basic(rate, seen),
-            Self::Copa(inside) => inside.rate(seen),
+        match &mut self.inside {
+            Inside::Basic => rate + basic_step(self.target_us, seen),
+            Inside::Copa(inside) => inside.rate(self.target_us, seen),
         }
     }
 }
 
-/// BasicDelay: S + α(μ − S − z) + β·(μ/x)(x_min + d_t − x). The paper takes S of a round trip ago,
-/// and x is how long its loop is. This goes on from the rate that was set, the pulses left out;
-/// S and z are of whole pulses, which makes the loop longer by one.
-fn basic(rate: f64, seen: &Observed) -> f64 {
-    let x = seen.rtt_us as f64;
-    let spare = seen.capacity - seen.sent - seen.cross;
-    let late_us = x - seen.base_us.saturating_add(TARGET_US) as f64;
-    let loop_us = x + PERIOD_US as f64;
-    let step = ALPHA * spare - BETA * seen.capacity * late_us / loop_us;
-    rate + step * (seen.since_us as f64 / loop_us).min(1.0)
+/// BasicDelay's step. S and z are of whole pulses, which makes the loop longer by one.
+fn basic_step(target_us: u64, seen: &Observed) -> f64 {
+    let late_us = seen.rtt_us as f64 - seen.base_us.saturating_add(target_us) as f64;
+    Loop {
+        scale: seen.capacity,
+        spare: seen.capacity - seen.sent - seen.cross,
+        late_us,
+        loop_us: seen.rtt_us as f64 + PERIOD_US as f64,
+        since_us: seen.since_us as f64,
+    }
+    .step()
 }
 
 impl CopaInside {
-    fn rate(&mut self, seen: &Observed) -> f64 {
-        let queue_packets = seen.capacity * TARGET_US as f64 / 1e6 / seen.mss;
+    fn rate(&mut self, target_us: u64, seen: &Observed) -> f64 {
+        let queue_packets = seen.capacity * target_us as f64 / 1e6 / seen.mss;
         self.rules.set_delta(1.0 / queue_packets.max(1.0));
         let setting = self.rules.observe(&Reading {
             time_us: seen.time_us,

@@ -3,33 +3,35 @@
 //! elastic, which its answer to pulses tells.
 
 mod competitive;
-mod cross;
 mod delay;
-mod drain;
 mod elasticity;
 mod link_estimate;
+mod pressure;
 mod pulse;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use fairwater_plane::{
-    Algorithm, AlgorithmError, Control, Field, Flow, FlowInfo, MAX_RATE, Programs, Report, Var,
+    Algorithm, AlgorithmError, Control, Flow, FlowInfo, MAX_RATE, Programs, Report,
 };
 
+use crate::bundle::is_bundle;
 use crate::parameter::{Configuration, ParameterField, ParameterSpec};
-use crate::windowed::WindowedMin;
+use crate::rate_control::drain::{Drain, Phase};
+use crate::rate_control::{Counts, EMPTY_US, Handles, MEMORY_US, Meter};
 use competitive::Competitor;
 pub use competitive::NimbusCompetitive;
-use cross::History;
+use delay::Delay;
 pub use delay::NimbusDelay;
-use delay::{Delay, TARGET_US};
-use drain::{Drain, Phase};
 use elasticity::{Detector, Plan, THRESHOLD, WINDOW_US};
 use link_estimate::LinkEstimate;
+pub use pressure::NimbusConfirm;
+use pressure::Pressure;
+use pulse::Pulses;
 
 /// How a [`Nimbus`] behaves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NimbusConfig {
     /// μ, the bottleneck's rate, bytes/s of IP packets, from 1 to [`MAX_RATE`]; `None` is the
     /// greatest rate at which packets were received.
@@ -38,6 +40,17 @@ pub struct NimbusConfig {
     pub delay: NimbusDelay,
     /// What runs while cross traffic is elastic.
     pub competitive: NimbusCompetitive,
+    /// Whether a flow competes only where delay control does not hold the queue.
+    pub confirm: NimbusConfirm,
+    /// d_t: the queueing delay that delay control aims at, µs, from 500 µs to 1 s.
+    pub target_us: u64,
+    /// Least rate as a share of μ, from 0.01 to 0.25: pulses are cut from it, and S and R need packets.
+    /// More than 1/share flows at one bottleneck overcommit it.
+    pub least_share: f64,
+    /// Header bytes of each packet that the rates of the flow do not count, and `capacity` does:
+    /// the flow's bytes are TCP payload. 0 where the datapath counts IP packets, as a bundle's;
+    /// up to 1,000.
+    pub header_bytes: u64,
     /// How often flows report, µs, from 2,000 to 25,000: two samples for each period of twice the
     /// pulses' frequency at least.
     pub report_us: u64,
@@ -49,6 +62,10 @@ impl Default for NimbusConfig {
             capacity: None,
             delay: NimbusDelay::default(),
             competitive: NimbusCompetitive::default(),
+            confirm: NimbusConfirm::default(),
+            target_us: 12_500,
+            least_share: 0.125,
+            header_bytes: 52,
             report_us: 10_000,
         }
     }
@@ -71,6 +88,25 @@ impl Configuration for NimbusConfig {
             "what runs while cross traffic is elastic",
             |c| ParameterField::Word(&mut c.competitive),
         ),
+        ParameterSpec::<Self>::new(
+            "confirm",
+            "whether it competes only where delay control does not hold the queue; `auto`: if \
+             `capacity` is set, or for a bundle",
+            |c| ParameterField::Word(&mut c.confirm),
+        ),
+        ParameterSpec::<Self>::new("target", "the queueing delay that is aimed at", |c| {
+            ParameterField::Micros(&mut c.target_us, 500..=1_000_000)
+        }),
+        ParameterSpec::<Self>::new(
+            "least",
+            "least rate as a share of the bottleneck's; so many flows must not overcommit it",
+            |c| ParameterField::Decimal(&mut c.least_share, 0.01..=0.25, "a number"),
+        ),
+        ParameterSpec::<Self>::new(
+            "headers",
+            "header bytes of a packet that `capacity` counts and the flow does not: 0 for a bundle",
+            |c| ParameterField::Number(&mut c.header_bytes, 0..=1_000, "a number of bytes"),
+        ),
         ParameterSpec::<Self>::new("report", "how often flows report", |c| {
             ParameterField::Micros(&mut c.report_us, 2_000..=25_000)
         }),
@@ -81,9 +117,6 @@ impl Configuration for NimbusConfig {
     }
 }
 
-/// Window of the minimum-RTT and maximum-rate filters, µs: beside elastic traffic the queue is never
-/// empty, and the flow never has the link for itself.
-const MEMORY_US: u64 = 60_000_000;
 /// Window of z for the spectrum, µs: half a pulse. A shorter window would show more of the pulses,
 /// but also each packet.
 const SHORT_US: u64 = 100_000;
@@ -92,13 +125,9 @@ const LONG_US: u64 = pulse::PERIOD_US;
 /// Consecutive values of η, one each 100 ms, that must agree before the control changes: those of
 /// noise seldom do.
 const CONFIRMATIONS: u32 = 10;
-/// The longest queueing delay at which the queue counts as empty, µs.
-const EMPTY_US: u64 = 1_500;
 /// With more loss than this, delay control sends no more than what gets through: the buffer is
 /// shorter than its target.
 const LOSS_SHARE: f64 = 0.02;
-/// Least rate, as a share of the bottleneck's: pulses are cut from it, and S and R need packets.
-const LEAST_SHARE: f64 = 0.125;
 /// Greatest rate, as a share of the bottleneck's: above 1, so that a queue can be built.
 const MOST_SHARE: f64 = 1.1;
 /// The same where the bottleneck's rate is only what was found so far.
@@ -106,9 +135,6 @@ const MOST_FOUND: f64 = 2.0;
 /// While the queue is empty and μ is not set, the rate doubles in a round trip and a pulse, up to the
 /// highest rate received so far; above that rate it grows by this share of itself instead.
 const BEYOND: f64 = 0.25;
-
-/// Header bytes of each segment: IPv4, TCP and its timestamps. S and R count payload.
-const HEADERS: f64 = 52.0;
 
 /// Nimbus.
 #[derive(Debug)]
@@ -118,18 +144,6 @@ pub struct Nimbus {
     handles: Arc<Handles>,
 }
 
-#[derive(Debug)]
-struct Handles {
-    acked: Field,
-    lost: Field,
-    timeout: Field,
-    least_us: Field,
-    srtt_us: Field,
-    in_flight: Field,
-    slow_start: Field,
-    mss: Var,
-}
-
 impl Nimbus {
     /// Compiles the program and plans the transform.
     ///
@@ -137,51 +151,47 @@ impl Nimbus {
     /// [`AlgorithmError::OutOfRange`] for a capacity or a report period out of its range.
     pub fn new(programs: &mut Programs, config: NimbusConfig) -> Result<Self, AlgorithmError> {
         config.check()?;
-        let constants = [
-            ("report_us", config.report_us.into()),
-            ("target_us", TARGET_US.into()),
-        ];
-        let p = programs.add_with("nimbus", include_str!("program.ccp"), &constants)?;
+        let handles = Handles::load(programs, "nimbus", config.report_us, config.target_us)?;
         Ok(Self {
             config,
             plan: Plan::new(config.report_us),
-            handles: Arc::new(Handles {
-                acked: p.field("acked")?,
-                lost: p.field("lost")?,
-                timeout: p.field("timeout")?,
-                least_us: p.field("least_us")?,
-                srtt_us: p.field("srtt_us")?,
-                in_flight: p.field("in_flight")?,
-                slow_start: p.field("slow_start")?,
-                mss: p.variable("mss")?,
-            }),
+            handles: Arc::new(handles),
         })
     }
 
     /// A flow, for whoever wants to look into it: [`NimbusFlow::is_competitive`].
     pub fn flow(&self, info: &FlowInfo, control: &mut Control) -> NimbusFlow {
-        control.update(self.handles.mss, info.mss.max(1));
+        self.handles.begin(info, control);
+        let is_told = self.config.capacity.is_some();
         NimbusFlow {
             config: self.config,
             handles: Arc::clone(&self.handles),
-            mss: f64::from(info.mss.max(1)),
-            history: History::new(self.config.report_us),
-            base: WindowedMin::default(),
+            meter: Meter::new(info, self.config.report_us),
+            pulses: Pulses::of(info),
             found: LinkEstimate::default(),
-            rtt_us: 0,
-            last_us: info.now_us,
             detector: Detector::new(&self.plan),
-            delay: Delay::new(self.config.delay),
+            delay: Delay::new(self.config.delay, self.config.target_us),
             cross: 0.0,
             busy_us: info.now_us,
             empty_until_us: 0,
             doubts: 0,
             competitor: None,
             drain: Drain::new(info.now_us),
+            pressure: self.confirms(info).then(|| Pressure::new(is_told)),
+            gave_way_us: 0,
             rate: None,
             former: VecDeque::with_capacity(
                 (WINDOW_US / self.config.report_us.max(1)) as usize + 2,
             ),
+        }
+    }
+
+    /// Whether the flow competes only where delay control does not hold the queue.
+    fn confirms(&self, info: &FlowInfo) -> bool {
+        match self.config.confirm {
+            NimbusConfirm::Auto => self.config.capacity.is_some() || is_bundle(info),
+            NimbusConfirm::Always => true,
+            NimbusConfirm::Never => false,
         }
     }
 }
@@ -235,12 +245,9 @@ struct Observed {
 pub struct NimbusFlow {
     config: NimbusConfig,
     handles: Arc<Handles>,
-    mss: f64,
-    history: History,
-    base: WindowedMin,
+    meter: Meter,
+    pulses: Pulses,
     found: LinkEstimate,
-    rtt_us: u64,
-    last_us: u64,
     detector: Detector,
     delay: Delay,
     /// z as it was known last, bytes/s.
@@ -254,6 +261,10 @@ pub struct NimbusFlow {
     /// While cross traffic is elastic.
     competitor: Option<Competitor>,
     drain: Drain,
+    /// `None` where the spectrum alone decides.
+    pressure: Option<Pressure>,
+    /// When delay control took over, µs.
+    gave_way_us: u64,
     /// The rate without pulses, bytes/s; `None` in slow start.
     rate: Option<f64>,
     /// The rates of the last 5 s.
@@ -293,7 +304,10 @@ impl NimbusFlow {
         let found = self.config.capacity.is_none() && (unknown || self.is_competitive());
         let most = if found { MOST_FOUND } else { MOST_SHARE };
         if next.is_finite() {
-            next.clamp(LEAST_SHARE * seen.capacity, most * seen.capacity)
+            next.clamp(
+                self.config.least_share * seen.capacity,
+                most * seen.capacity,
+            )
         } else {
             rate
         }
@@ -304,13 +318,18 @@ impl NimbusFlow {
         seen.time_us < self.empty_until_us
     }
 
-    /// Changes to the other control where η says so.
+    /// Changes to the other control where η says so; to competition, if that must be confirmed, only where
+    /// delay control does not hold the queue.
     fn switch(&mut self, elasticity: f64, rate: f64, seen: &Observed) {
         let elastic = elasticity >= THRESHOLD;
         if self.found.on_trial(seen.time_us) {
             return;
         }
-        if elastic == self.is_competitive() {
+        let other = elastic != self.is_competitive();
+        // Of a test, η still knows the competition before.
+        let early = seen.time_us.saturating_sub(self.gave_way_us) < WINDOW_US;
+        let confirmed = |pressure: &Pressure| !early && pressure.is_long();
+        if !other || (elastic && !self.pressure.as_ref().is_none_or(confirmed)) {
             self.doubts = 0;
             return;
         }
@@ -326,18 +345,48 @@ impl NimbusFlow {
         }
     }
 
+    /// Changes the control by how long the queue is, whatever η says.
+    fn heed_pressure(&mut self, rate: f64, seen: &Observed) {
+        let queue_us = seen.rtt_us.saturating_sub(seen.base_us);
+        let is_competitive = self.is_competitive();
+        let Some(pressure) = &mut self.pressure else {
+            return;
+        };
+        pressure.report(seen.time_us, seen.since_us, queue_us, self.config.target_us);
+        let loop_us = seen.rtt_us.saturating_add(pulse::PERIOD_US);
+        if is_competitive {
+            if pressure.test_is_due(seen.time_us) {
+                self.doubts = 0;
+                self.give_way(rate, seen);
+                self.drain.begin(seen.time_us, seen.rtt_us);
+            }
+        } else if pressure.fails(seen.time_us, loop_us) {
+            self.doubts = 0;
+            self.compete(rate, seen);
+        } else if seen.time_us.saturating_sub(self.gave_way_us) > WINDOW_US {
+            pressure.holds();
+        }
+    }
+
     fn compete(&mut self, rate: f64, seen: &Observed) {
         // What delay control has lost since the traffic changed is taken back.
         let before = self.former.front().map_or(rate, |(_, rate)| *rate);
         let mut competitor = Competitor::new(self.config.competitive);
         competitor.begin(before.max(rate), seen);
         self.competitor = Some(competitor);
+        if let Some(pressure) = &mut self.pressure {
+            pressure.compete(seen.time_us);
+        }
         self.drain.stop();
     }
 
     fn give_way(&mut self, rate: f64, seen: &Observed) {
         self.competitor = None;
         self.found.end_trial();
+        if let Some(pressure) = &mut self.pressure {
+            pressure.give_way();
+        }
+        self.gave_way_us = seen.time_us;
         self.delay.begin(rate, seen);
     }
 
@@ -345,7 +394,8 @@ impl NimbusFlow {
     /// has seen a whole spectrum, or that the link is its own.
     fn try_for_a_share(&mut self, rate: f64, cross: Option<f64>, seen: &Observed) {
         if self.competitor.is_none() {
-            if self.found.delay_control_fails(TARGET_US, seen) {
+            let target_us = self.config.target_us;
+            if self.pressure.is_none() && self.found.delay_control_fails(target_us, seen) {
                 self.found.begin_trial(seen.time_us);
                 self.compete(rate, seen);
             }
@@ -374,53 +424,44 @@ impl NimbusFlow {
 
     /// What a report tells; `None` while no RTT is known and in slow start.
     fn observe(&mut self, report: &Report) -> Option<Observation> {
-        let h = Arc::clone(&self.handles);
-        let time_us = report.time_us();
-        let since_us = time_us.saturating_sub(self.last_us);
-        self.last_us = time_us;
-        let (acked, lost) = (report[h.acked], report[h.lost]);
-        self.history
-            .report(time_us, (acked, lost), report[h.in_flight], self.mss);
-        if report[h.least_us] < u64::MAX {
-            self.rtt_us = report[h.least_us].max(1);
-        }
-        if self.rtt_us == 0 {
-            return None;
-        }
-        let base_us = self.base.update(time_us, self.rtt_us, MEMORY_US);
-        let long = self.history.rates(LONG_US, self.mss);
-        let short = self.history.rates(SHORT_US, self.mss);
+        let counts = self.meter.report(&self.handles, report)?;
+        let Counts {
+            time_us, rtt_us, ..
+        } = counts;
+        let mss = self.meter.mss;
+        let long = self.meter.history.rates(LONG_US, mss);
+        let short = self.meter.history.rates(SHORT_US, mss);
         // Of less than a whole pulse, so that pulses find out what the link carries.
         if let Some(rates) = short {
-            let whole_us = SHORT_US.saturating_add(self.rtt_us.saturating_mul(2));
+            let whole_us = SHORT_US.saturating_add(rtt_us.saturating_mul(2));
             self.found
-                .received(time_us, rates.received, lost > 0, whole_us);
+                .received(time_us, rates.received, counts.lost > 0, whole_us);
         }
-        if report.is_set(h.slow_start) {
+        if counts.slow_start {
             return None;
         }
         let now = short.or(long).map(|rates| rates.received);
-        let by_window = report.cwnd() as f64 * 1e6 / self.rtt_us as f64;
+        let by_window = report.cwnd() as f64 * 1e6 / rtt_us as f64;
         let found = now.unwrap_or(0.0).max(by_window / 2.0);
         let rate = self.rate.unwrap_or(found);
         let capacity = match self.config.capacity {
-            Some(capacity) => capacity as f64 * self.mss / (self.mss + HEADERS),
+            Some(capacity) => capacity as f64 * mss / (mss + self.config.header_bytes as f64),
             None => self.found.rate().max(rate / 2.0),
         }
         .clamp(1.0, MAX_RATE as f64);
         let seen = Observed {
             time_us,
-            since_us,
-            rtt_us: self.rtt_us,
-            base_us,
-            mss: self.mss,
+            since_us: counts.since_us,
+            rtt_us,
+            base_us: counts.base_us,
+            mss,
             capacity,
             sent: long.map_or(rate, |r| r.sent),
             cross: long.map_or(capacity - rate, |r| r.cross(capacity)),
             received: long.map_or(rate, |r| r.received),
             lost_share: long.map_or(0.0, |r| r.lost),
-            acked: acked as f64,
-            lost: lost as f64,
+            acked: counts.acked as f64,
+            lost: counts.lost as f64,
         };
         Some(Observation {
             seen,
@@ -432,17 +473,20 @@ impl NimbusFlow {
     /// Sends at the rate, and at a pulse's more or less.
     fn send(&self, rate: f64, phase: Phase, seen: &Observed, srtt_us: u64, control: &mut Control) {
         let capacity = seen.capacity;
-        let pulse = pulse::at(seen.time_us.saturating_add(self.config.report_us / 2)) * capacity;
+        let half_us = self.config.report_us / 2;
+        let pulse = self
+            .pulses
+            .at(seen.time_us.saturating_add(half_us), rate, capacity);
         let base = match phase {
             Phase::Halve => rate / 2.0,
             _ => rate,
         };
-        let sending = (base + pulse).clamp(self.mss, MAX_RATE as f64);
+        let sending = (base + pulse).clamp(seen.mss, MAX_RATE as f64);
         control.set_rate(sending as u64);
         // The rate limits the flow, except after an RTO: its single segment stays until an ACK.
         if seen.acked > 0.0 {
             let srtt_us = srtt_us.min(MEMORY_US) as f64;
-            let window = 2.0 * (rate + capacity / 4.0) * srtt_us / 1e6 + 10.0 * self.mss;
+            let window = 2.0 * (rate + capacity / 4.0) * srtt_us / 1e6 + 10.0 * seen.mss;
             control.set_cwnd((window as u64).max(1));
         }
     }
@@ -461,13 +505,13 @@ impl Flow for NimbusFlow {
     /// The windows that the controls inside keep stay as many bytes.
     fn on_mss(&mut self, mss: u32, control: &mut Control) {
         let new = f64::from(mss.max(1));
-        let factor = self.mss / new;
+        let factor = self.meter.mss / new;
         self.delay.scale(factor);
         if let Some(competitor) = &mut self.competitor {
             competitor.scale(factor);
         }
-        self.mss = new;
-        control.update(self.handles.mss, mss.max(1));
+        self.meter.mss = new;
+        self.handles.set_mss(mss, control);
     }
 
     fn on_report(&mut self, report: &Report, control: &mut Control) {
@@ -488,7 +532,7 @@ impl Flow for NimbusFlow {
             }
         }
         // While the queue was empty, S and R say nothing of z.
-        let empty = self.rtt_us <= seen.base_us.saturating_add(EMPTY_US);
+        let empty = seen.rtt_us <= seen.base_us.saturating_add(EMPTY_US);
         if empty {
             self.empty_until_us = time_us.saturating_add(SHORT_US);
         }
@@ -499,18 +543,25 @@ impl Flow for NimbusFlow {
         if let Some(elasticity) = self.detector.sample(time_us, self.cross, capacity) {
             self.switch(elasticity, rate, &seen);
         }
+        self.heed_pressure(rate, &seen);
         if self.config.capacity.is_none() {
             self.try_for_a_share(rate, short_cross, &seen);
         }
         let phase = match self.competitor {
-            None => self.drain.report(empty, &seen),
+            None => {
+                let loop_us = seen.rtt_us.saturating_add(pulse::PERIOD_US);
+                self.drain.report(empty, (time_us, seen.rtt_us), loop_us)
+            }
             Some(_) => Phase::Control,
         };
         if phase == Phase::Control {
             rate = self.control(rate, &seen);
+        } else if self.pressure.is_some() {
+            // The flow itself has emptied the queue: that is no reason to grow.
+            self.busy_us = time_us;
         }
         if report.is_set(self.handles.timeout) {
-            rate = (rate / 2.0).max(LEAST_SHARE * capacity);
+            rate = (rate / 2.0).max(self.config.least_share * capacity);
         }
         self.rate = Some(rate);
         self.remember(time_us, rate);

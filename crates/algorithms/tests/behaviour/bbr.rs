@@ -125,6 +125,12 @@ fn the_rtt_is_measured_each_ten_seconds() {
         }
     }
     assert_eq!(dips("bbr:probe_rtt=off"), []);
+    // With a floor of half a BDP, which is 50 packets, it never has so little in flight, but still measures.
+    assert_eq!(dips("bbr:probe_rtt_share=0.5"), []);
+    let samples = run(path(), &mut Driver::new("bbr:probe_rtt_share=0.5"), 35.0);
+    let late = samples.iter().filter(|s| s.now_us > 5_000_000);
+    let least = late.map(|s| s.in_flight).min().unwrap();
+    assert!((40..=60).contains(&least), "{least}");
     assert!(dips("bbr:min_rtt_window=5s").len() >= 5);
 }
 

@@ -16,6 +16,7 @@ mod fidelity;
 mod hybla;
 mod illinois;
 mod ledbatpp;
+mod limiter;
 mod limits;
 mod native;
 mod nimbus;

@@ -56,6 +56,55 @@ fn try_on(link: &str, seconds: u32, words: &[&str]) -> Option<Vec<Run>> {
     Some(runs.collect())
 }
 
+/// Two guests of the kernel's Reno on one link: the edge holds one of them to ten segments each round trip, and
+/// leaves the other alone.
+#[test]
+fn a_scenario_puts_the_edge_at_guests() {
+    if !privileged() {
+        return;
+    }
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = folder.path().join("guests.toml");
+    let text = r#"
+        duration = "4s"
+        dumbbell = { rate = "24mbit", rtt = "20ms" }
+
+        [[flow]]
+        name = "held"
+        algorithm = "kernel:reno"
+        edge = { algorithm = "constant:cwnd=10", ecn = true }
+
+        [[flow]]
+        name = "free"
+        algorithm = "kernel:reno"
+        tcp = { ecn = "classic" }
+
+        [measure]
+        from = "1s"
+    "#;
+    std::fs::write(&scenario, text).unwrap();
+    let results = folder.path().join("results");
+    let output = fairwater(&[
+        "run",
+        scenario.to_str().unwrap(),
+        "--on",
+        "linux",
+        "--json",
+        "--quiet",
+        "--out",
+        results.to_str().unwrap(),
+    ]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let point: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let flows = point["flows"].as_array().unwrap();
+    let mbit = |index: usize| flows[index]["throughput_bps"].as_f64().unwrap() / 1e6;
+    // Ten segments of 1,500 bytes in 20 ms of propagation and at most 20 ms of queue: 3 to 6 Mbit/s.
+    assert!((2.5..6.3).contains(&mbit(0)), "{flows:?}");
+    assert!(mbit(1) > 15.0, "{flows:?}");
+}
+
 /// One algorithm alone.
 fn alone_on(link: &str, seconds: u32, algorithm: &str) -> Option<Run> {
     try_on(link, seconds, &[algorithm]).map(|mut runs| runs.remove(0))

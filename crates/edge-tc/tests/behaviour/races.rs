@@ -1,10 +1,13 @@
 //! Packets of one flow on several CPUs at a time.
 
+use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use fairwater_edge::Direction;
+use fairwater_edge::track::TableConfig;
 use fairwater_edge_tc::{Control, Fate, Rule, RuleVlan, run};
 use fairwater_lang::compile;
 use fairwater_wire::{EcnCodepoint, Seq, TcpFlags};
@@ -44,6 +47,7 @@ const RULES: [Rule; 1] = [Rule {
         police: false,
         max_scale: None,
     }),
+    buffer: false,
 }];
 
 fn packet(direction: Direction, seq: u32, ack: u32, payload: u32) -> Packet {
@@ -178,4 +182,49 @@ fn a_connection_that_two_cpus_open_takes_one_slot() {
         let is_controlled = matches!(connection.fate, Fate::Controlled(_));
         assert!(is_controlled, "round {round}: {connection:?}");
     }
+}
+
+/// A connection may be forgotten while a CPU runs its flow's program: the slot is freed once, and only then.
+#[test]
+fn a_flow_that_ends_under_its_program_ends_once() {
+    if !is_privileged() {
+        return;
+    }
+    let mut kernel = controlling();
+    let data = PATH.frame(&packet(Direction::FromGuest, 1, 1, MSS));
+    let duplicate = PATH.frame(&packet(Direction::ToGuest, 1, 1, 0));
+    let at_once = TableConfig {
+        idle: Duration::ZERO,
+        closing: Duration::ZERO,
+        ..TableConfig::default()
+    };
+    let mut slots = BTreeSet::new();
+    for _ in 0..300 {
+        open(&mut kernel);
+        kernel.pass(1_000_000_000, Direction::FromGuest, &data);
+        let connection = kernel.programs.connection(&PATH.key()).unwrap().unwrap();
+        let Fate::Controlled(slot) = connection.fate else {
+            panic!("{connection:?}");
+        };
+        slots.insert(slot);
+        let to = kernel.programs.to_guest.as_fd();
+        let begun = AtomicU32::new(0);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                begun.store(1, Ordering::Release);
+                run(to, &duplicate, &mut [0; 2_048], 20_000).unwrap();
+            });
+            while begun.load(Ordering::Acquire) == 0 {
+                std::hint::spin_loop();
+            }
+            // The system call has begun then, and takes some milliseconds.
+            thread::sleep(Duration::from_micros(500));
+            assert_eq!(kernel.programs.expire(&at_once).unwrap(), 1);
+        });
+        assert_eq!(kernel.programs.connection(&PATH.key()).unwrap(), None);
+        // Hears of the end, which comes once (`Kernel::begin`).
+        kernel.serve(1_000_000_000);
+    }
+    kernel.begin(&RULES);
+    assert!(slots.len() <= 2, "slots are not given back: {slots:?}");
 }

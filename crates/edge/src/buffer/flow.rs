@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use fairwater_net::Time;
-use fairwater_tcp::{Block, Ecn, Sender, TcpConfig};
+use fairwater_tcp::{Block, Controls, Ecn, Sender, TcpConfig};
 use fairwater_wire::{EcnCodepoint, Packet, SackBlock, Seq, TcpFlags};
 
+use super::Held;
 use super::clock::Clock;
 use super::stream::{Insertion, Stream};
 use super::template::{Fields, Template};
 use crate::Segment;
+use crate::controlled::initial_window;
 
 /// Timeouts without progress after which the guest is left to itself: its packets may get through where those of the
 /// box do not, such as after a change of the path's MTU.
@@ -59,6 +61,11 @@ pub(crate) struct BufferedFlow {
     is_ack_missed: bool,
     /// Right edge of the peer's window that the sender knows of.
     peer_edge: Seq,
+    /// The rate that the algorithm has set, bytes/s; 0 for none.
+    rate: u64,
+    /// Whether the guest has once sent more than the algorithm's window, or than its rate carries in a round trip:
+    /// until then the guest is what limits the flow, and its packets leave at its own pace.
+    is_limiting: bool,
     /// The field of the ACK that the guest got last.
     pub(super) shown_window: u16,
     /// The sender's timeouts when something arrived last.
@@ -69,6 +76,8 @@ pub(crate) struct BufferedFlow {
     pub(super) counted: usize,
     /// Of the sender's counters: segments sent again, and timeouts.
     pub(super) counted_repairs: (u64, u64),
+    /// ACKs that the guest did not get to see.
+    hidden_acks: u64,
 }
 
 impl BufferedFlow {
@@ -110,12 +119,15 @@ impl BufferedFlow {
             hidden: None,
             is_ack_missed: false,
             peer_edge: segment.seq.plus(start.window),
+            rate: 0,
+            is_limiting: false,
             shown_window: 0,
             timeouts: 0,
             timer: None,
             is_ready: false,
             counted: 0,
             counted_repairs: (0, 0),
+            hidden_acks: 0,
         })
     }
 
@@ -124,9 +136,27 @@ impl BufferedFlow {
         self.stream.len() + size_of::<Self>()
     }
 
+    /// What is held, and what was done for the connection.
+    pub(super) fn describe(&self) -> Held {
+        let counters = self.sender.counters();
+        Held {
+            bytes: self.stream.len(),
+            acked: self.acked,
+            srtt_us: self.sender.srtt_us(),
+            retransmissions: counters.retransmissions,
+            timeouts: counters.timeouts,
+            hidden: self.hidden_acks,
+        }
+    }
+
     /// Whether the packets of this flow begin with Ethernet's header.
     pub(super) const fn is_ethernet(&self) -> bool {
         self.template.is_ethernet()
+    }
+
+    /// Smoothed and least RTT between the box and the peer, µs; 0 before the first sample.
+    pub(crate) fn rtts_us(&self) -> (u64, u64) {
+        (self.sender.srtt_us(), self.sender.min_rtt_us())
     }
 
     /// Bytes sent towards the network and not acknowledged in order.
@@ -281,6 +311,7 @@ impl BufferedFlow {
     /// The guest does not get to see a duplicate ACK.
     pub(super) fn hide(&mut self, segment: &Segment) {
         self.hidden = Some(segment.options.sack().to_vec());
+        self.hidden_acks += 1;
     }
 
     /// The guest gets an ACK with that window.
@@ -319,6 +350,38 @@ impl BufferedFlow {
         peer.write(&fields, &[])
     }
 
+    /// Window and rate that are in force, but for the rate while the guest limits the flow.
+    pub(super) fn controls(&self) -> Controls {
+        Controls {
+            rate: self.rate,
+            ..self.sender.controls()
+        }
+    }
+
+    /// Sets window and rate. Packets are not paced while the guest limits the flow: paced, they would spread the guest's
+    /// ACKs over the round trip, which ends its slow start long before the path is full (HyStart's trains of ACKs; Ha
+    /// and Rhee, 2011, §3.2).
+    pub(super) fn set_controls(&mut self, controls: Controls) {
+        self.rate = controls.rate;
+        let rate = if self.is_limiting { self.rate } else { 0 };
+        self.sender.set_controls(Controls { rate, ..controls });
+    }
+
+    /// The algorithm limits the flow from now on, not the guest.
+    fn limit(&mut self) {
+        if !self.is_limiting {
+            self.is_limiting = true;
+            self.set_controls(self.controls());
+        }
+    }
+
+    /// Whether more is out than the rate carries in a round trip, and than an initial window.
+    fn is_beyond_rate(&self) -> bool {
+        let carried = u128::from(self.rate) * u128::from(self.sender.srtt_us()) / 1_000_000;
+        let initial = u128::from(initial_window(self.sender.mss()));
+        self.rate > 0 && u128::from(self.outstanding()) >= carried.max(initial)
+    }
+
     /// Whether what the box sends again does not arrive.
     pub(super) fn is_stalled(&self) -> bool {
         self.sender.counters().timeouts >= self.timeouts + MAX_TIMEOUTS
@@ -329,11 +392,19 @@ impl BufferedFlow {
         if !self.sack_due.is_empty() {
             return self.write_ack(echoes);
         }
-        match self.sender.poll_transmit(now) {
-            Some(segment) => self.write(&segment, echoes),
-            None if self.is_ack_due => self.write_ack(echoes),
-            None => None,
+        if self.is_beyond_rate() {
+            self.limit();
         }
+        if let Some(segment) = self.sender.poll_transmit(now) {
+            return self.write(&segment, echoes);
+        }
+        if self.next < self.stream.end() {
+            self.limit();
+        }
+        if self.is_ack_due {
+            return self.write_ack(echoes);
+        }
+        None
     }
 
     fn write_ack(&mut self, echoes: bool) -> Option<Vec<u8>> {

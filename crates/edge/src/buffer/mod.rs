@@ -29,6 +29,7 @@ mod buffers;
 mod clock;
 mod echo;
 mod flow;
+mod held;
 mod packets;
 mod stream;
 mod template;
@@ -39,6 +40,7 @@ pub(crate) use buffers::Buffers;
 pub use buffers::{BufferStatistics, Outgoing};
 pub(crate) use echo::echo_marks;
 pub(crate) use flow::BufferedFlow;
+pub use held::Held;
 pub(crate) use packets::Passing;
 
 use fairwater_lang::{Signal, SignalSet};

@@ -166,6 +166,11 @@ impl Edge {
         }
     }
 
+    /// Gives a connection back, if it is held; what was not sent leaves at once.
+    pub(super) fn return_held(&mut self, now: Time, id: usize, reason: ReturnReason) {
+        self.with_held(now, id, |_, _| Some((reason, Rest::Leaves)));
+    }
+
     /// Does something with a connection that is held; `false` if it is not.
     fn with_held(
         &mut self,
@@ -450,7 +455,7 @@ impl Context<'_> {
             if !invocation.runs_program() {
                 continue;
             }
-            let in_force = datapath_controls(buffered.sender.controls());
+            let in_force = datapath_controls(buffered.controls());
             if in_force != self.controlled.controls {
                 // The sender changes its window itself after a timeout, and when a reduction was spurious.
                 let _ = self
@@ -459,6 +464,7 @@ impl Context<'_> {
                     .set_controls(self.controlled.flow, in_force);
                 self.controlled.controls = in_force;
             }
+            self.controlled.count(&invocation.signals);
             let flow = self.controlled.flow;
             if let Ok(Some(changed)) = self.flows.datapath.invoke(flow, &invocation.signals) {
                 self.controlled.controls = changed;
@@ -480,7 +486,7 @@ impl Context<'_> {
             self.controlled.window.set_limit(limit);
             return false;
         };
-        buffered.sender.set_controls(Controls {
+        buffered.set_controls(Controls {
             cwnd,
             rate: self.controlled.controls.rate,
         });

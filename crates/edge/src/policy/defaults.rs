@@ -5,6 +5,7 @@ use std::time::Duration;
 use fairwater_proto::Fallback;
 
 use crate::DEFAULT_GRACE;
+use crate::buffer::BufferConfig;
 use crate::track::TableConfig;
 
 /// What becomes of controlled guests while no plane controls them.
@@ -48,6 +49,8 @@ pub struct Defaults {
     pub propose: bool,
     /// Limits of the flow table. The key of its hash is 0, and the caller's to choose.
     pub table: TableConfig,
+    /// How much is held of connections in [`Mode::Buffer`](super::Mode::Buffer).
+    pub buffers: BufferConfig,
 }
 
 impl Default for Defaults {
@@ -57,6 +60,7 @@ impl Default for Defaults {
             on_plane_loss: OnPlaneLoss::default(),
             propose: false,
             table: TableConfig::default(),
+            buffers: BufferConfig::default(),
         }
     }
 }

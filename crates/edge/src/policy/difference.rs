@@ -1,5 +1,6 @@
 //! What a reload changes, in sentences.
 
+use super::Mode;
 use super::rule::{Action, EdgePolicy, Rule};
 
 impl EdgePolicy {
@@ -91,6 +92,7 @@ fn acts(rule: &Rule) -> String {
                 None => format!("algorithm `{}`", treatment.algorithm),
                 Some(selector) => format!("selector `{}`", selector.name),
             }];
+            words.extend((treatment.mode == Mode::Buffer).then(|| "buffered".to_owned()));
             words.extend(treatment.ecn.then(|| "ECN".to_owned()));
             words.extend(treatment.police.then(|| "policed".to_owned()));
             words.extend(treatment.max_scale.map(|scale| format!("scale ≤ {scale}")));
@@ -173,6 +175,16 @@ fn defaults(old: &EdgePolicy, new: &EdgePolicy) -> Vec<String> {
             "max_half_open",
             a.max_half_open.to_string(),
             b.max_half_open.to_string(),
+        ),
+        (
+            "max_buffer_per_flow",
+            old.buffers.max_flow_bytes.to_string(),
+            new.buffers.max_flow_bytes.to_string(),
+        ),
+        (
+            "max_buffers",
+            old.buffers.max_bytes.to_string(),
+            new.buffers.max_bytes.to_string(),
         ),
         ("idle", format!("{:?}", a.idle), format!("{:?}", b.idle)),
         (

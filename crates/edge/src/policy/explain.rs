@@ -1,7 +1,7 @@
 //! Why a connection is treated as it is, in sentences.
 
 use super::rule::{Action, EdgePolicy, Rule, WhenStarved};
-use super::{OnPlaneLoss, Treatment};
+use super::{Mode, OnPlaneLoss, Treatment};
 use crate::FlowKey;
 
 impl EdgePolicy {
@@ -62,7 +62,12 @@ impl Treatment {
     /// What is done, in sentences.
     #[must_use]
     pub fn sentences(&self) -> Vec<String> {
-        let by = "by the receive window";
+        let by = match self.mode {
+            Mode::Window => "by the receive window",
+            Mode::Buffer => {
+                "by a buffer: the edge holds the guest's data, paces it, and sends again what is lost"
+            }
+        };
         let control = match &self.selector {
             None => format!("algorithm `{}` limits the guest {by}", self.algorithm),
             Some(selector) => format!(

@@ -16,6 +16,6 @@ pub(crate) use policies::Policies;
 pub use conditions::{Conditions, Mismatch};
 pub use defaults::{Defaults, OnPlaneLoss};
 pub use port_set::{PortPattern, PortSet};
-pub use read::ParsedPolicy;
+pub use read::{ParsedPolicy, read_selector};
 pub use rule::{Action, EdgePolicy, MAX_MATCHES, MAX_PORT_SETS, Match, Rule, WhenStarved};
 pub use treatment::{Echo, Exemption, Mode, Policy, Share, Treatment};

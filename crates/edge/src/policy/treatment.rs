@@ -55,6 +55,17 @@ pub enum Mode {
     Buffer,
 }
 
+impl Mode {
+    /// The word in a policy.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Window => "window",
+            Self::Buffer => "buffer",
+        }
+    }
+}
+
 /// A connection's part in a group that divides the sum of its windows (vCC §4).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Share {

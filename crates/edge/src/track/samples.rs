@@ -54,6 +54,9 @@ pub(super) struct Samples {
     delivered_at: Time,
     first_end: Seq,
     first_sent_at: Time,
+    /// What is sent until so many bytes are delivered follows a time when the guest held itself back (§3.4,
+    /// C.app_limited).
+    limited_until: u64,
 }
 
 impl Samples {
@@ -96,8 +99,21 @@ impl Samples {
             delivered_at: self.delivered_at,
             first_end: self.first_end,
             first_sent_at: self.first_sent_at,
-            app_limited,
+            app_limited: app_limited || self.delivered < self.limited_until,
         });
+    }
+
+    /// An ACK came while the guest had stopped with room left in its window: what is sent until the `out` bytes that
+    /// are out are delivered says nothing of the path. That the guest's own window has stopped it is as good as an
+    /// application that has no more.
+    pub(super) fn limit(&mut self, out: u32) {
+        self.limited_until = self.delivered + u64::from(out);
+    }
+
+    /// Whether a guest that stopped with that room has held itself back, where `out` bytes are out: a packet of a
+    /// burst may be behind an ACK by chance, so that less room than the samples are apart does not tell.
+    pub(super) fn has_stopped(room: u32, out: u32, mss: u32) -> bool {
+        room >= mss.max(out / SLOTS)
     }
 
     /// `[start, end)` was sent again.

@@ -74,6 +74,8 @@ pub struct Sender {
     timer_at: Time,
     /// Whether the last data came without PSH: the guest has more.
     has_more: bool,
+    /// What the last new data left of the window that the guest was told, bytes.
+    room: u32,
     rtt: Rtt,
     samples: Samples,
     /// The ACE field and the count of marked bytes that came last.
@@ -102,6 +104,7 @@ impl Sender {
             recover: None,
             timer_at: now,
             has_more: false,
+            room: 0,
             rtt: Rtt::default(),
             samples: Samples::new(now),
             // RFC 9768 §3.2.1: r.cep begins at 5.
@@ -194,7 +197,8 @@ impl Sender {
         if end.is_after(before) {
             self.has_more = !segment.has(TcpFlags::PSH) && !segment.has(TcpFlags::FIN);
             let out = before.bytes_since(self.una);
-            let is_window_limited = edge.bytes_since(end) < self.config.mss;
+            self.room = edge.bytes_since(end);
+            let is_window_limited = self.room < self.config.mss;
             let app_limited = !self.has_more && !is_window_limited;
             self.samples.on_sent(now, end, out, tsval, app_limited);
             self.nxt = end;
@@ -273,6 +277,9 @@ impl Sender {
         let sample = self.samples.on_ack(now, newly, tsecr, |last| {
             last.is_before(self.una) || self.sacked.overlap(last, last.plus(1)) > 0
         });
+        if newly > 0 && Samples::has_stopped(self.room, out, self.config.mss) {
+            self.samples.limit(self.nxt.bytes_since(self.una));
+        }
         self.take_sample(&sample);
         self.since_last.acked += u64::from(advanced);
         self.since_last.acked_packets += u64::from(in_order.div_ceil(self.config.mss));
@@ -426,6 +433,8 @@ impl Sender {
         let mss = self.config.mss;
         let in_flight = self.in_flight();
         let is_window_limited = edge.bytes_since(self.nxt) < mss;
+        let out = self.nxt.bytes_since(self.una);
+        let has_stopped = Samples::has_stopped(self.room, out, mss);
         let mut signals = self.signals;
         for (signal, value) in [
             (Signal::BytesAcked, counts.acked),
@@ -441,10 +450,10 @@ impl Sender {
             (Signal::BytesInFlight, u64::from(in_flight)),
             (Signal::PacketsInFlight, u64::from(in_flight.div_ceil(mss))),
             // Nobody sees a guest's send buffer: one segment at least waits if the window holds it back, or
-            // if the last segment was not the end of a write.
+            // if the last segment was not the end of a write and nothing shows that the guest holds itself back.
             (
                 Signal::BytesPending,
-                if is_window_limited || self.has_more {
+                if is_window_limited || self.has_more && !has_stopped {
                     u64::from(mss)
                 } else {
                     0

@@ -355,6 +355,15 @@ impl<T: Default> Table<T> {
         }
     }
 
+    /// Forgets the open connections that `is_gone` says. Takes time in the number of connections.
+    pub(crate) fn forget(&mut self, is_gone: impl Fn(&FlowKey) -> bool, owner: &mut impl Owner<T>) {
+        let gone = self.flows.iter().filter(|(_, entry)| is_gone(&entry.key));
+        let gone: Vec<_> = gone.map(|(id, _)| id).collect();
+        for id in gone {
+            self.remove(id, owner);
+        }
+    }
+
     fn remove(&mut self, id: usize, owner: &mut impl Owner<T>) {
         if let Some(entry) = self.flows.try_remove(id) {
             self.by_key.remove(&entry.key);

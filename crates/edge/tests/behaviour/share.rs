@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fairwater_edge::enforce::Limit;
 use fairwater_edge::policy::Share;
-use fairwater_edge::share::{Member, divide};
+use fairwater_edge::share::{Member, divide, whole_segments};
 use fairwater_edge::{FlowKey, Treatment};
 use fairwater_net::Time;
 use fairwater_wire::TcpFlags;
@@ -212,4 +212,41 @@ fn a_released_guest_takes_no_part() {
     assert_eq!(told(&mut it, 3, 2).0, Limit::Released);
     it.edge.divide(it.now);
     assert_eq!(told(&mut it, 3, 3).0, Limit::Released);
+}
+
+/// The parts of a flow are whole segments, and right on average.
+#[test]
+fn parts_in_whole_segments_lose_nothing_over_time() {
+    for part in [2_000, 4_700, 5_999, 33_333] {
+        let mut rest = 0;
+        let parts: Vec<u64> = (0..100)
+            .map(|_| whole_segments(part, MSS, &mut rest))
+            .collect();
+        let mss = u64::from(MSS);
+        assert!(
+            parts
+                .iter()
+                .all(|it| it % mss == 0 && it.abs_diff(part) < mss)
+        );
+        assert!(parts.iter().sum::<u64>() + mss > 100 * part);
+    }
+}
+
+/// What a program sees of a flow is what it would see if the flow used the program's own window: one with a part below
+/// its window would else take itself for held back by its guest, and one with more for one that has let out too much.
+#[test]
+fn a_program_sees_its_own_window_used_whatever_the_part() {
+    let seen = "(def (Report (volatile n 0)))
+        (when true (:= Cwnd (+ 10000 Ack.bytes_acked)))";
+    let mut it = shared(seen);
+    // One segment was acknowledged of each: 11,000 bytes, and parts in whole segments.
+    it.edge.divide(it.now);
+    it.now = ms(21);
+    for (port, part) in [(1, 6_000), (2, 6_000), (3, 19_000)] {
+        assert_eq!(told(&mut it, port, 3).0, Limit::Target(part), "port {port}");
+        // Two segments were acknowledged.
+        let seen = 2 * u64::from(MSS) * 11_000 / part;
+        let expected = Limit::Target(10_000 + seen);
+        assert_eq!(it.controlled().own_limit(), expected, "port {port}");
+    }
 }

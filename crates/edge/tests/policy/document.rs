@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use fairwater_edge::policy::{Action, EdgePolicy, MAX_MATCHES, OnPlaneLoss, Share};
+use fairwater_edge::buffer::BufferConfig;
+use fairwater_edge::policy::{Action, EdgePolicy, MAX_MATCHES, Mode, OnPlaneLoss, Share};
 use fairwater_proto::Fallback;
 
 use proptest::prelude::*;
@@ -42,6 +43,39 @@ fn what_a_policy_says() {
     assert_eq!(policy.port_sets().len(), 2);
     let algorithms = policy.algorithms();
     assert_eq!(algorithms, ["cubic".into(), "reno".into()]);
+}
+
+#[test]
+fn a_policy_asks_for_buffers_and_bounds_them() {
+    let source = "[defaults]\nmax_buffer_per_flow = \"2MB\"\n\
+        [[rule]]\nalgorithm = \"cubic\"\nmode = \"buffer\"\n";
+    let with = policy(source);
+    let usual = BufferConfig::default();
+    let buffers = with.defaults().buffers;
+    assert_eq!(buffers.max_flow_bytes, 2_000_000);
+    assert_eq!(buffers.max_bytes, usual.max_bytes);
+    let Action::Control(treatment) = &with.rules()[0].action else {
+        panic!("{:?}", with.rules());
+    };
+    assert_eq!(treatment.mode, Mode::Buffer);
+    let sentences = treatment.sentences().join("; ");
+    assert!(
+        sentences.contains("sends again what is lost"),
+        "{sentences}"
+    );
+
+    let without = policy(
+        &source
+            .replace("buffer\"\n", "window\"\n")
+            .replace("2MB", "3MB"),
+    );
+    let different = EdgePolicy::difference(&with, &without).join("; ");
+    for what in ["`max_buffer_per_flow`: from 2000000 to 3000000", "buffered"] {
+        assert!(different.contains(what), "{different}");
+    }
+    let small = EdgePolicy::parse("edge.toml", &source.replace("2MB", "1kB"), None);
+    let mistakes = small.unwrap_err();
+    assert!(mistakes.to_string().contains("64kB"), "{mistakes}");
 }
 
 #[test]

@@ -7,13 +7,17 @@ use std::sync::Arc;
 
 use fairwater_document::diagnostic::Diagnostics;
 use fairwater_edge::EdgeStatistics;
+use fairwater_edge::buffer::ReturnReason;
 use fairwater_edge::policy::{EdgePolicy, ParsedPolicy, PortPattern};
-use fairwater_edge_tc::{DescribedConnection, EdgeError, EdgeOptions, EdgeTc, PortChange};
+use fairwater_edge_tc::{
+    BufferedStatistics, DescribedConnection, EdgeError, EdgeOptions, EdgeTc, PortChange,
+};
 use fairwater_kernel::now_us;
 use fairwater_lab::input::{MAX_INPUT_BYTES, read_text};
 use fairwater_wire::ParseError;
 use serde::{Deserialize, Serialize};
 
+use super::status::BuffersRow;
 use super::{Host, HostFailure, count};
 
 /// The guests of this host.
@@ -101,6 +105,25 @@ pub struct ConnectionRow {
     pub bytes_acked: Option<u64>,
     /// Time since the last packet, ms.
     pub idle_ms: u64,
+    /// How the guest is held to the algorithm, if one controls it: `window` or `buffer`.
+    #[serde(default)]
+    pub mode: Option<String>,
+    /// What is held of the guest's data, if it is.
+    #[serde(default)]
+    pub buffer: Option<BufferRow>,
+}
+
+/// What the edge holds of a connection, and what it did for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BufferRow {
+    /// Bytes of the guest that the peer has not acknowledged.
+    pub bytes: u64,
+    /// Segments that the edge sent again.
+    pub resent: u64,
+    /// Retransmission timeouts of the edge.
+    pub timeouts: u64,
+    /// Duplicate ACKs that the guest did not get to see.
+    pub hidden_acks: u64,
 }
 
 impl Host {
@@ -111,6 +134,7 @@ impl Host {
         let edge = EdgeTc::attach(hosted, config.on.clone(), policy, config.options)?;
         let (id, _) = self.server.add(edge).map_err(HostFailure::Links)?;
         self.edge = Some(id);
+        self.link_buffers();
         self.tell_port_changes();
         let ports = self.edge_datapath().map_or(0, |edge| edge.ports().count());
         if ports == 0 {
@@ -122,6 +146,16 @@ impl Host {
         Ok(())
     }
 
+    /// Links what holds guests' data to the plane, if a policy asks for it for the first time.
+    fn link_buffers(&mut self) {
+        let edge = self
+            .edge
+            .and_then(|id| self.server.datapath_mut::<EdgeTc>(id));
+        if let Some(link) = edge.and_then(EdgeTc::take_link) {
+            self.server.add_link(Box::new(link));
+        }
+    }
+
     fn edge_datapath(&self) -> Option<&EdgeTc> {
         self.server.datapath::<EdgeTc>(self.edge?)
     }
@@ -131,7 +165,10 @@ impl Host {
         let edge = self
             .edge
             .and_then(|id| self.server.datapath_mut::<EdgeTc>(id));
-        let changes = edge.map(EdgeTc::drain_port_changes).unwrap_or_default();
+        let (changes, buffers) = edge
+            .map(|edge| (edge.drain_port_changes(), edge.drain_buffer_notices()))
+            .unwrap_or_default();
+        self.notices.extend(buffers);
         for change in changes {
             self.tell(match change {
                 PortChange::Attached { name, .. } => format!("The edge is at port {name}."),
@@ -155,6 +192,7 @@ impl Host {
         if !different.is_empty() {
             let policy = Arc::clone(&to.policy);
             edge.set_policy(policy).map_err(|error| error.to_string())?;
+            self.link_buffers();
         }
         Ok(different)
     }
@@ -186,6 +224,13 @@ impl Host {
             srtt_us: connection.srtt_us,
             bytes_acked: connection.bytes_acked,
             idle_ms: now_ms.saturating_sub(connection.seen_ns / 1_000_000),
+            mode: connection.mode.map(|mode| mode.name().to_owned()),
+            buffer: connection.held.map(|held| BufferRow {
+                bytes: held.bytes as u64,
+                resent: held.retransmissions,
+                timeouts: held.timeouts,
+                hidden_acks: held.hidden,
+            }),
         };
         let mut connections: Vec<_> = edge.connections()?.into_iter().map(row).collect();
         connections.sort_by(|a, b| (&a.port, a.guest, a.peer).cmp(&(&b.port, b.guest, b.peer)));
@@ -196,7 +241,22 @@ impl Host {
         Ok(EdgeStatus {
             ports: ports.collect(),
             connections,
-            counts: counts(&edge.statistics()?),
+            counts: counts(&edge.statistics()?, edge.buffered_statistics()?.as_ref()),
+        })
+    }
+
+    /// What is held of guests' data; `None` if no policy has asked for it, or the kernel does not tell.
+    pub(super) fn buffers_row(&self) -> Option<BuffersRow> {
+        let statistics = self.edge_datapath()?.buffered_statistics().ok()??;
+        let buffers = &statistics.buffers;
+        Some(BuffersRow {
+            connections: statistics.held as u64,
+            bytes: statistics.held_bytes as u64,
+            resent_total: buffers.retransmissions,
+            timeouts_total: buffers.timeouts,
+            hidden_acks_total: buffers.hidden,
+            without_room_total: statistics.without_room,
+            stalls_total: statistics.stalls,
         })
     }
 
@@ -210,8 +270,18 @@ impl Host {
     }
 }
 
-/// What the edge has counted, by name.
-fn counts(statistics: &EdgeStatistics) -> Vec<(String, u64)> {
+/// What the edge has counted, by name: at the ports, and of connections that are buffered.
+fn counts(ports: &EdgeStatistics, buffered: Option<&BufferedStatistics>) -> Vec<(String, u64)> {
+    let of_buffers = buffered.map(|buffered| buffered.edge).unwrap_or_default();
+    let statistics = EdgeStatistics {
+        unreadable: std::array::from_fn(|at| ports.unreadable[at] + of_buffers.unreadable[at]),
+        ignored: ports.ignored + of_buffers.ignored,
+        resets_ignored: ports.resets_ignored + of_buffers.resets_ignored,
+        full: ports.full + of_buffers.full,
+        policed: ports.policed + of_buffers.policed,
+        controlled: ports.controlled + of_buffers.controlled,
+        exempt: ports.exempt + of_buffers.exempt,
+    };
     let unreadable = ParseError::ALL.into_iter().zip(statistics.unreadable);
     let unreadable = unreadable.map(|(error, count)| (format!("unreadable: {error}"), count));
     [
@@ -227,7 +297,48 @@ fn counts(statistics: &EdgeStatistics) -> Vec<(String, u64)> {
     ]
     .into_iter()
     .map(|(name, count)| (name.to_owned(), count))
+    .chain(buffered.into_iter().flat_map(buffer_counts))
     .chain(unreadable)
+    .collect()
+}
+
+/// What buffering has counted, by name.
+fn buffer_counts(statistics: &BufferedStatistics) -> Vec<(String, u64)> {
+    let buffers = &statistics.buffers;
+    let returned = |reason: ReturnReason| buffers.returned[reason.index()];
+    [
+        ("buffered connections", statistics.held as u64),
+        ("bytes of memory for buffers", statistics.held_bytes as u64),
+        ("connections buffered so far", buffers.begun),
+        ("segments sent again for guests", buffers.retransmissions),
+        ("timeouts of the edge for guests", buffers.timeouts),
+        ("duplicate ACKs hidden from guests", buffers.hidden),
+        (
+            "connections without room for a buffer",
+            statistics.without_room,
+        ),
+        (
+            "buffers given up for want of memory",
+            returned(ReturnReason::Memory),
+        ),
+        (
+            "buffers given up as nothing arrived",
+            returned(ReturnReason::Stalled),
+        ),
+        (
+            "buffers given up without a plane",
+            returned(ReturnReason::Released),
+        ),
+        ("packets beyond a guest's buffer", buffers.full),
+        (
+            "packets on the way to the buffers, or lost there",
+            statistics.lost(),
+        ),
+        ("packets not written by the buffers", statistics.unwritten),
+        ("times that the buffers were late", statistics.stalls),
+    ]
+    .into_iter()
+    .map(|(name, count)| (name.to_owned(), count))
     .collect()
 }
 

@@ -29,11 +29,13 @@ pub use config::{
     ControlConfig, DEFAULT_PATH, HostConfig, LinksConfig, LinuxConfig, MetricsAddress,
     runtime_directory,
 };
-pub use edge::{ConnectionRow, EdgeConfig, EdgePolicyError, EdgeStatus, PortRow, read_edge_policy};
+pub use edge::{
+    BufferRow, ConnectionRow, EdgeConfig, EdgePolicyError, EdgeStatus, PortRow, read_edge_policy,
+};
 pub use failure::HostFailure;
 pub use incidents::{KeptIncident, MOST_INCIDENTS};
 pub use reload::ReloadError;
-pub use status::{AlgorithmRow, DatapathRow, HostStatus};
+pub use status::{AlgorithmRow, BuffersRow, DatapathRow, HostStatus};
 
 use incidents::Incidents;
 

@@ -31,6 +31,28 @@ pub struct HostStatus {
     pub incidents_total: u64,
     /// Rules of the policy.
     pub policy_rules: usize,
+    /// What the edge holds of guests' data, if a policy has asked for it.
+    #[serde(default)]
+    pub buffers: Option<BuffersRow>,
+}
+
+/// What the edge holds of guests' data.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BuffersRow {
+    /// Connections whose data is held.
+    pub connections: u64,
+    /// Memory that this takes, bytes.
+    pub bytes: u64,
+    /// Segments that the edge sent again.
+    pub resent_total: u64,
+    /// Retransmission timeouts of the edge.
+    pub timeouts_total: u64,
+    /// Duplicate ACKs that guests did not get to see.
+    pub hidden_acks_total: u64,
+    /// Connections that were to be buffered, and found no room.
+    pub without_room_total: u64,
+    /// Times that the edge was late, so that its connections pass from then on.
+    pub stalls_total: u64,
 }
 
 /// An algorithm.
@@ -91,6 +113,7 @@ impl Host {
             refused_total: statistics.refused_total(),
             incidents_total: self.incidents.total() + service.incidents_omitted(),
             policy_rules: self.config.policy.rules.len(),
+            buffers: self.buffers_row(),
         }
     }
 

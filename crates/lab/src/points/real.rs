@@ -9,21 +9,29 @@ use fairwater_results::{
     RunResult, Spread, TrafficProgram, jain,
 };
 use fairwater_scenario::{Point, Sender};
-use fairwater_testbed::{KernelSender, Measured, Run};
+use fairwater_testbed::{EdgeAttacher, KernelSender, Measured, Run};
 
 use crate::error::LabError;
 
 /// Checks whether a point can run on real TCP, before anything is attached or started.
-/// `sender` says how the kernel has a group's sender.
+/// `sender` says how the kernel has a group's sender, `edge` puts boxes at guests' ports.
 ///
 /// # Errors
 /// What would keep it from running.
-pub fn check_real(point: &Point, sender: impl Fn(&Sender) -> KernelSender) -> Result<(), LabError> {
-    Ok(run_of(point, sender).check()?)
+pub fn check_real(
+    point: &Point,
+    sender: impl Fn(&Sender) -> KernelSender,
+    edge: Option<&dyn EdgeAttacher>,
+) -> Result<(), LabError> {
+    let run = Run {
+        edge,
+        ..run_of(point, sender)
+    };
+    Ok(run.check()?)
 }
 
 /// Runs a point on real TCP: all flows together on the link, by the test bed's own bulk sender.
-/// `controllers` samples who controls flows of hosted algorithms.
+/// `controllers` samples who controls flows of hosted algorithms, `edge` puts boxes at guests' ports.
 ///
 /// # Errors
 /// What kept it from running, or [`LabError::Cancelled`].
@@ -31,11 +39,13 @@ pub fn run_real(
     point: &Point,
     sender: impl Fn(&Sender) -> KernelSender,
     controllers: Option<ControllerProbe>,
+    edge: Option<&dyn EdgeAttacher>,
     cancel: &AtomicBool,
     progress: &mut dyn FnMut(&Progress),
 ) -> Result<PointResult, LabError> {
     let run = Run {
         controllers,
+        edge,
         ..run_of(point, sender)
     };
     let measured = run.run(cancel, progress)?;
@@ -57,6 +67,7 @@ fn run_of(point: &Point, sender: impl Fn(&Sender) -> KernelSender) -> Run<'_> {
         ipv6: false,
         tries: TRIES,
         controllers: None,
+        edge: None,
     }
 }
 
@@ -191,5 +202,6 @@ fn bottleneck(
             true => samples.collect(),
             false => Vec::new(),
         },
+        bundles: Vec::new(),
     }
 }

@@ -5,11 +5,11 @@ use std::time::Duration;
 use fairwater_experiment::{Backend, Controller, Experiment};
 use fairwater_net::Time;
 use fairwater_results::{
-    CongestionState, EdgeResult, EdgeSample, Fallback, FallbackCause, FlowResult, FlowSample,
-    GroupResult, PointResult, RequestResult, Spread, classes, jain,
+    BundleResult, BundleSample, CongestionState, EdgeResult, EdgeSample, Fallback, FallbackCause,
+    FlowResult, FlowSample, GroupResult, PointResult, RequestResult, Spread, classes, jain,
 };
 use fairwater_scenario::Point;
-use fairwater_sim::{EdgeOutcome, FlowOutcome, Outcome, Quantiles, Request};
+use fairwater_sim::{BundleOutcome, EdgeOutcome, FlowOutcome, Outcome, Quantiles, Request};
 use fairwater_tcp::State;
 
 /// The result of a point that was simulated.
@@ -80,6 +80,10 @@ pub fn simulated(point: &Point, outcome: &Outcome) -> PointResult {
                 name: config.name.clone(),
                 ..edge(outcome, measured, interval)
             })
+            .chain(outcome.sendboxes.iter().map(|sendbox| EdgeResult {
+                name: format!("sendbox of {}", sendbox.bundle),
+                ..edge(&sendbox.queue, measured, interval)
+            }))
             .collect(),
         flows,
         notices: sparse_samples(config)
@@ -173,6 +177,33 @@ fn edge(outcome: &EdgeOutcome, measured: Duration, interval: Duration) -> EdgeRe
                 marked: sample.marked,
             })
             .collect(),
+        bundles: outcome
+            .bundles
+            .iter()
+            .map(|outcome| bundle(outcome, measured, interval))
+            .collect(),
+    }
+}
+
+fn bundle(outcome: &BundleOutcome, measured: Duration, interval: Duration) -> BundleResult {
+    BundleResult {
+        bundle: outcome.bundle.clone(),
+        throughput_bps: bps(outcome.bytes, measured),
+        packets: outcome.packets,
+        dropped: outcome.dropped,
+        queueing_us: outcome.queueing_us.map(spread),
+        samples: outcome
+            .samples
+            .iter()
+            .map(|sample| BundleSample {
+                at_s: sample.at.as_secs_f64(),
+                arrived_bps: bps(sample.arrived_bytes, interval),
+                throughput_bps: bps(sample.bytes, interval),
+                queueing_us: sample.queueing_us,
+                queued_bytes: sample.queued_bytes,
+                dropped: sample.dropped,
+            })
+            .collect(),
     }
 }
 
@@ -214,15 +245,33 @@ fn sparse_samples(experiment: &Experiment) -> Option<String> {
 const MAX_NOTICES: usize = 20;
 
 fn notices(outcome: &Outcome) -> Vec<String> {
-    let more = outcome.notices.len().saturating_sub(MAX_NOTICES);
-    let mut notices: Vec<String> = outcome
-        .notices
+    let changes = outcome
+        .sendboxes
+        .iter()
+        .flat_map(|sendbox| &sendbox.changes);
+    let all: Vec<_> = outcome.notices.iter().chain(changes).collect();
+    let more = all.len().saturating_sub(MAX_NOTICES);
+    let mut notices: Vec<String> = all
         .iter()
         .take(MAX_NOTICES)
         .map(|(at, text)| format!("{:.6} s: {text}", at.as_secs_f64()))
         .collect();
     if more > 0 {
         notices.push(format!("and {more} more"));
+    }
+    for (node, done) in &outcome.boxes {
+        if done.switches > 0 {
+            let times = done.switches;
+            notices.push(format!(
+                "selectors of host {} switched {times} times",
+                node.0
+            ));
+        }
+        if done.early_acks > 0 || done.altered_packets > 0 {
+            let (early, altered) = (done.early_acks, done.altered_packets);
+            let what = format!("a defect: {early} ACKs came early, {altered} packets were altered");
+            notices.push(format!("the box of host {}: {what}", node.0));
+        }
     }
     notices
 }

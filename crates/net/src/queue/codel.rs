@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use super::discipline::{DefaultValue, Field, Parameter, QueueContext, QueueError, refuse_zeros};
+use super::discipline::{DefaultValue, Parameter, QueueContext, QueueError, refuse_zeros};
 use super::drop_tail::Fifo;
+use super::field::Field;
 use super::{Configuration, DropReason, Held, Limit, Scheduler, Sink};
 use crate::{Packet, Time};
 
@@ -197,6 +198,14 @@ impl<P: Packet> Scheduler<P> for CoDel<P> {
     fn dequeue(&mut self, now: Time, sink: &mut Sink<P>) -> Option<Held<P>> {
         self.controller
             .dequeue(&self.config, &mut self.fifo, now, sink)
+    }
+
+    fn evict(&mut self, now: Time, sink: &mut Sink<P>) -> bool {
+        sink.evict(now, self.fifo.pop_back())
+    }
+
+    fn set_limit(&mut self, limit: Limit) {
+        self.config.limit = limit;
     }
 
     fn len(&self) -> usize {

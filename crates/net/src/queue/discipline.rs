@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use super::field::Field;
 use super::{Limit, QueueConfig};
-use crate::decimal::Decimal;
-use crate::quantity::{self, QuantityError};
-use crate::{Buffer, Probability, Rate};
+use crate::quantity::QuantityError;
+use crate::{Buffer, Rate};
 
 /// The link that a queue stands before, as far as the queue's parameters follow from the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,130 +76,6 @@ pub(super) enum DefaultValue {
     Required,
 }
 
-/// A field of a configuration and the type of quantity that it takes.
-pub(super) enum Field<'a> {
-    Duration(&'a mut Duration),
-    Period(&'a mut Duration),
-    OptionalPeriod(&'a mut Option<Duration>),
-    Bytes(&'a mut u64),
-    PacketBytes(&'a mut u32),
-    Packets(&'a mut u32),
-    /// A count, at most the second value.
-    Count(&'a mut u32, u32),
-    Probability(&'a mut Probability),
-    Boolean(&'a mut bool),
-    Factor(&'a mut f64),
-    Threshold(&'a mut Limit),
-    Choice(&'a mut dyn Choice),
-    Classes(&'a mut Vec<QueueConfig>),
-}
-
-/// Named sets of values for a configuration.
-pub(super) trait Choice {
-    /// The names, for messages.
-    fn expected(&self) -> &'static str;
-
-    /// Takes the set of this name; `false` if there is none.
-    fn choose(&mut self, name: &str) -> bool;
-}
-
-/// What a list of classes looks like in text.
-const CLASSES: &str = "disciplines, the first served first, such as `droptail+fq_codel`";
-
-impl Field<'_> {
-    /// Sets the field from text.
-    fn set(self, text: &str, context: &QueueContext) -> Result<(), QuantityError> {
-        let narrow = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
-        match self {
-            Field::Duration(field) => *field = quantity::duration(text)?,
-            Field::Period(field) => *field = quantity::period(text)?,
-            Field::OptionalPeriod(field) => *field = Some(quantity::period(text)?),
-            Field::Bytes(field) => *field = quantity::positive_bytes(text)?,
-            Field::PacketBytes(field) => *field = narrow(quantity::positive_bytes(text)?),
-            Field::Packets(field) => *field = narrow(quantity::packets(text)?),
-            Field::Count(field, most) => match quantity::count(text)? {
-                count if count <= u64::from(most) => *field = narrow(count),
-                count => {
-                    return Err(QuantityError {
-                        message: format!("{count} is more than {most}"),
-                        expected: quantity::COUNT,
-                    });
-                }
-            },
-            Field::Probability(field) => *field = quantity::probability(text)?,
-            Field::Boolean(field) => *field = quantity::boolean(text)?,
-            Field::Factor(field) => *field = quantity::factor(text)?,
-            Field::Threshold(field) => {
-                *field = quantity::buffer(text)?.limit(context.rate, context.rtt);
-            }
-            Field::Choice(choice) => {
-                if !choice.choose(text.trim()) {
-                    return Err(QuantityError {
-                        message: format!("there is no `{text}`"),
-                        expected: choice.expected(),
-                    });
-                }
-            }
-            Field::Classes(classes) => {
-                let class = |name: &str| {
-                    let refused = |error: QueueSpecError| QuantityError {
-                        message: error.to_string(),
-                        expected: CLASSES,
-                    };
-                    let spec: QueueSpec = name.parse().map_err(refused)?;
-                    spec.config(context).map_err(refused)
-                };
-                *classes = text.split('+').map(class).collect::<Result<_, _>>()?;
-            }
-        }
-        Ok(())
-    }
-
-    /// What is accepted.
-    fn expected(&self) -> &'static str {
-        match self {
-            Field::Duration(_) | Field::Period(_) | Field::OptionalPeriod(_) => quantity::TIME,
-            Field::Bytes(_) | Field::PacketBytes(_) => quantity::BYTES,
-            Field::Packets(_) => quantity::PACKETS,
-            Field::Count(..) => quantity::COUNT,
-            Field::Probability(_) => quantity::PROBABILITY,
-            Field::Boolean(_) => quantity::BOOLEAN,
-            Field::Factor(_) => quantity::FACTOR,
-            Field::Threshold(_) => quantity::BUFFER,
-            Field::Choice(choice) => choice.expected(),
-            Field::Classes(_) => CLASSES,
-        }
-    }
-}
-
-/// The value, as [`Field::set`] reads it; nothing for a value that has no text.
-impl fmt::Display for Field<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Field::Duration(time) | Field::Period(time) => write_duration(f, **time),
-            Field::OptionalPeriod(Some(time)) => write_duration(f, *time),
-            Field::OptionalPeriod(None) => f.write_str("never"),
-            Field::Bytes(bytes) => write!(f, "{bytes}B"),
-            Field::PacketBytes(bytes) => write!(f, "{bytes}B"),
-            Field::Packets(packets) => write!(f, "{packets}pkt"),
-            Field::Count(count, _) => write!(f, "{count}"),
-            Field::Probability(share) => write!(f, "{}%", Decimal(share.ppb().into(), 7)),
-            Field::Boolean(value) => write!(f, "{value}"),
-            Field::Factor(factor) => write!(f, "{factor}"),
-            Field::Threshold(_) | Field::Choice(_) | Field::Classes(_) => Ok(()),
-        }
-    }
-}
-
-fn write_duration(f: &mut fmt::Formatter<'_>, time: Duration) -> fmt::Result {
-    let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-    match ns {
-        _ if ns.is_multiple_of(1_000_000) => write!(f, "{}ms", ns / 1_000_000),
-        _ if ns.is_multiple_of(1_000) => write!(f, "{}us", ns / 1_000),
-        _ => write!(f, "{ns}ns"),
-    }
-}
-
 /// A queue discipline that links and scenarios can name; [`Discipline::all`] lists them.
 pub struct Discipline {
     name: &'static str,
@@ -207,6 +83,7 @@ pub struct Discipline {
     parameters: fn() -> Vec<ParameterDescription>,
     usual: fn(&QueueContext) -> QueueConfig,
     set: fn(&mut QueueConfig, usize, &str, &QueueContext) -> Result<(), QuantityError>,
+    set_classes: fn(&mut QueueConfig, Vec<QueueConfig>),
     set_limit: fn(&mut QueueConfig, Limit),
 }
 
@@ -243,6 +120,16 @@ impl Discipline {
                 field.map_or(Ok(()), |(config, parameter)| {
                     (parameter.field)(config).set(text, context)
                 })
+            },
+            set_classes: |config, classes| {
+                if let Some(config) = C::of(config) {
+                    for parameter in C::PARAMETERS {
+                        if let Field::Classes(field) = (parameter.field)(config) {
+                            *field = classes;
+                            return;
+                        }
+                    }
+                }
             },
             set_limit: |config, limit| {
                 if let Some(config) = C::of(config) {
@@ -320,7 +207,7 @@ const EXAMPLE: QueueContext = QueueContext {
 /// A queue discipline with the parameters that were given, before the link is known.
 ///
 /// As text, in a link: `fq_codel`, or `codel:target=2ms,ecn=true`. [`fmt::Display`] gives that
-/// text; parameters of a `priority` queue's classes can be given by [`QueueSpec::set_classes`]
+/// text; parameters of the classes of a queue that has classes can be given by [`QueueSpec::set_classes`]
 /// alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueSpec {
@@ -387,12 +274,25 @@ pub enum QueueError {
         /// The upper threshold.
         max_bytes: u64,
     },
-    /// A strict priority queue has no class, or more than [`MAX_CLASSES`].
-    #[error("a `priority` queue has {0} classes; it takes 1 to 256")]
-    Classes(usize),
+    /// A discipline between classes has no class, or more than [`MAX_CLASSES`].
+    #[error("a `{discipline}` queue has {classes} classes; it takes 1 to 256")]
+    Classes {
+        /// The discipline.
+        discipline: &'static str,
+        /// Number of its classes.
+        classes: usize,
+    },
+    /// There are not as many weights as classes.
+    #[error("a `wdrr` queue has {weights} weights for {classes} classes")]
+    Weights {
+        /// Number of weights.
+        weights: usize,
+        /// Number of classes.
+        classes: usize,
+    },
 }
 
-/// Most classes of a strict priority queue: as many as [`crate::Packet::priority`] can name.
+/// Most classes of a queue: as many as [`crate::Packet::priority`] can name.
 pub const MAX_CLASSES: usize = 256;
 
 /// Refuses the first value that is zero.
@@ -445,7 +345,7 @@ impl QueueSpec {
         Ok(())
     }
 
-    /// Gives the classes of a `priority` queue, the first served first.
+    /// Gives the classes of a queue that has classes, by their numbers.
     ///
     /// # Errors
     /// [`QueueSpecError`] if the discipline has no classes, they were given before, or there are
@@ -456,7 +356,11 @@ impl QueueSpec {
             return Err(QueueSpecError::Repeated(name));
         }
         if !(1..=MAX_CLASSES).contains(&classes.len()) {
-            return Err(QueueError::Classes(classes.len()).into());
+            let error = QueueError::Classes {
+                discipline: self.discipline.name,
+                classes: classes.len(),
+            };
+            return Err(error.into());
         }
         self.classes = classes;
         Ok(())
@@ -515,7 +419,8 @@ impl QueueSpec {
         }
         if !self.classes.is_empty() {
             let classes = self.classes.iter().map(|class| class.config(context));
-            config = QueueConfig::Priority(classes.collect::<Result<_, _>>()?);
+            let classes = classes.collect::<Result<_, _>>()?;
+            (self.discipline.set_classes)(&mut config, classes);
         }
         if let Some(buffer) = context.buffer {
             let limit = buffer.limit(context.rate, context.rtt);
@@ -526,7 +431,7 @@ impl QueueSpec {
     }
 }
 
-/// Name of the parameter that lists a priority queue's classes.
+/// Name of the parameter that lists a queue's classes.
 pub(super) const CLASSES_PARAMETER: &str = "classes";
 
 /// Drop-tail.

@@ -110,6 +110,14 @@ impl<P: Packet> Scheduler<P> for DropTail<P> {
         self.fifo.pop()
     }
 
+    fn evict(&mut self, now: Time, sink: &mut Sink<P>) -> bool {
+        sink.evict(now, self.fifo.pop_back())
+    }
+
+    fn set_limit(&mut self, limit: Limit) {
+        self.limit = limit;
+    }
+
     #[inline]
     fn len(&self) -> usize {
         self.fifo.len()

@@ -1,8 +1,10 @@
 //! Deficit round robin: Shreedhar & Varghese, "Efficient Fair Queuing Using Deficit Round-Robin",
 //! 1996.
 
-use super::discipline::{Field, Parameter, QueueContext, QueueError, refuse_zeros};
-use super::flows::{Flows, MAX_BUCKETS, Turns};
+use super::discipline::{Parameter, QueueContext, QueueError, refuse_zeros};
+use super::field::Field;
+use super::flows::{Flows, MAX_BUCKETS};
+use super::turns::Turns;
 use super::{Configuration, Held, Limit, Scheduler, Sink, draws};
 use crate::{Packet, Time};
 
@@ -91,7 +93,7 @@ impl<P: Packet> Scheduler<P> for Drr<P> {
 
     fn dequeue(&mut self, _now: Time, _sink: &mut Sink<P>) -> Option<Held<P>> {
         loop {
-            let index = *self.active.front()?;
+            let index = self.active.front()?;
             let bucket = self.flows.bucket(index);
             if !self.in_turn {
                 bucket.state += u64::from(self.config.quantum_bytes.max(1));
@@ -99,7 +101,7 @@ impl<P: Packet> Scheduler<P> for Drr<P> {
             }
             let size = u64::from(bucket.fifo.head_bytes());
             if size > bucket.state {
-                self.active.rotate_left(1);
+                self.active.rotate();
                 self.in_turn = false;
                 continue;
             }
@@ -113,6 +115,17 @@ impl<P: Packet> Scheduler<P> for Drr<P> {
             }
             return held;
         }
+    }
+
+    fn evict(&mut self, now: Time, sink: &mut Sink<P>) -> bool {
+        let front = self.active.front();
+        let dropped = self.flows.evict(&mut self.active, now, sink);
+        self.in_turn &= self.active.front() == front;
+        dropped
+    }
+
+    fn set_limit(&mut self, limit: Limit) {
+        self.config.limit = limit;
     }
 
     fn len(&self) -> usize {

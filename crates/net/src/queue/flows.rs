@@ -1,16 +1,18 @@
 //! Queues that flows are hashed to, for the disciplines that are fair between flows.
 
-use std::collections::VecDeque;
-
-use super::discipline::{DefaultValue, Field, Parameter};
+use super::discipline::{DefaultValue, Parameter};
 use super::drop_tail::Fifo;
-use super::{DropReason, Held, Limit, Sink};
+use super::field::Field;
+use super::longest::Longest;
+use super::turns::Turns;
+use super::{Held, Limit, Sink};
 use crate::{Packet, Time};
 
 /// Queues, each for the flows whose hash leads there. `S` is a discipline's state of one queue.
 #[derive(Debug)]
 pub(super) struct Flows<P, S> {
     buckets: Vec<Bucket<P, S>>,
+    longest: Longest,
     salt: u64,
     packets: usize,
     bytes: u64,
@@ -50,9 +52,6 @@ impl<C> Parameter<C> {
 /// The index of a bucket.
 pub(super) type Index = u32;
 
-/// The buckets that take turns, the next in front.
-pub(super) type Turns = VecDeque<Index>;
-
 impl<P: Packet, S: Default> Flows<P, S> {
     /// At least one bucket, and at most [`MAX_BUCKETS`].
     pub(super) fn new(buckets: u32, salt: u64) -> Self {
@@ -64,6 +63,7 @@ impl<P: Packet, S: Default> Flows<P, S> {
             buckets: (0..buckets.clamp(1, MAX_BUCKETS))
                 .map(|_| bucket())
                 .collect(),
+            longest: Longest::default(),
             salt,
             packets: 0,
             bytes: 0,
@@ -82,7 +82,9 @@ impl<P: Packet, S: Default> Flows<P, S> {
         self.bytes += u64::from(held.size_bytes);
         let fifo = &mut self.buckets[index as usize].fifo;
         fifo.push(held);
-        fifo.len() == 1
+        let (packets, bytes) = (fifo.len(), fifo.bytes());
+        self.longest.set(index, packets, bytes);
+        packets == 1
     }
 
     /// Takes the first packet of a bucket.
@@ -104,8 +106,12 @@ impl<P: Packet, S: Default> Flows<P, S> {
         let bucket = &mut self.buckets[index as usize];
         let before = (bucket.fifo.len(), bucket.fifo.bytes());
         let result = take(bucket);
-        self.packets -= before.0 - bucket.fifo.len();
-        self.bytes -= before.1 - bucket.fifo.bytes();
+        let after = (bucket.fifo.len(), bucket.fifo.bytes());
+        self.packets -= before.0 - after.0;
+        self.bytes -= before.1 - after.1;
+        if after != before {
+            self.longest.set(index, after.0, after.1);
+        }
         result
     }
 
@@ -113,8 +119,8 @@ impl<P: Packet, S: Default> Flows<P, S> {
         &mut self.buckets[index as usize]
     }
 
-    /// Takes packets from the end of the longest of the active buckets until the limit holds the
-    /// others ("buffer stealing"). Whether the one in front lost its turn with its last packet.
+    /// Takes packets from the end of the longest of the buckets until the limit holds the others
+    /// ("buffer stealing"). Whether the bucket in front lost its turn with its last packet.
     pub(super) fn steal(
         &mut self,
         limit: Limit,
@@ -122,44 +128,36 @@ impl<P: Packet, S: Default> Flows<P, S> {
         now: Time,
         sink: &mut Sink<P>,
     ) -> bool {
-        let front = active.front().copied();
-        while !limit.holds(self.packets, self.bytes) {
-            let Some(longest) = self.longest(active.iter()) else {
-                break;
-            };
-            if let Some(held) = self.pop_back(longest) {
-                sink.drop(now, DropReason::QueueFull, held);
-            }
-            let bucket = self.bucket(longest);
-            if bucket.fifo.len() == 0 {
-                bucket.state = S::default();
-                active.retain(|index| *index != longest);
-            }
-        }
-        active.front().copied() != front
+        let front = active.front();
+        while !limit.holds(self.packets, self.bytes) && self.evict(active, now, sink) {}
+        active.front() != front
     }
 
-    /// The bucket with the most bytes among `candidates`, and of such with the most packets; the
-    /// first among equals. Packets without bytes are packets too.
-    pub(super) fn longest<'a>(&self, candidates: impl Iterator<Item = &'a Index>) -> Option<Index> {
-        let size = |index: &&Index| {
-            let fifo = &self.buckets[**index as usize].fifo;
-            (fifo.bytes(), fifo.len())
+    /// Drops the last packet of the longest bucket; whether there was one. The bucket loses its
+    /// turn with its last packet.
+    pub(super) fn evict(&mut self, active: &mut Turns, now: Time, sink: &mut Sink<P>) -> bool {
+        let Some(longest) = self.longest() else {
+            return false;
         };
-        candidates
-            .reduce(|best, index| {
-                if size(&index) > size(&best) {
-                    index
-                } else {
-                    best
-                }
-            })
-            .copied()
+        let held = self.pop_back(longest);
+        let dropped = sink.evict(now, held);
+        let bucket = self.bucket(longest);
+        if bucket.fifo.len() == 0 {
+            bucket.state = S::default();
+            active.remove(longest);
+        }
+        dropped
+    }
+
+    /// The bucket with the most bytes, and of such with the most packets; the first among equals.
+    pub(super) fn longest(&self) -> Option<Index> {
+        self.longest.first()
     }
 
     /// Hashes differently from now on, and takes all packets out, in the order they came.
     pub(super) fn perturb(&mut self, salt: u64) -> Vec<Held<P>> {
         self.salt = salt;
+        self.longest.clear();
         (self.packets, self.bytes) = (0, 0);
         let mut all = Vec::new();
         for bucket in &mut self.buckets {

@@ -1,8 +1,10 @@
 //! Fair queueing with controlled delay: RFC 8290.
 
 use super::codel::{CoDelConfig, Controller};
-use super::discipline::{DefaultValue, Field, Parameter, QueueContext, QueueError, refuse_zeros};
-use super::flows::{Flows, Index, MAX_BUCKETS, Turns};
+use super::discipline::{DefaultValue, Parameter, QueueContext, QueueError, refuse_zeros};
+use super::field::Field;
+use super::flows::{Flows, Index, MAX_BUCKETS};
+use super::turns::Turns;
 use super::{Configuration, DropReason, Held, Limit, Scheduler, Sink, draws};
 use crate::{Packet, Time};
 
@@ -134,7 +136,7 @@ impl<P: Packet> Scheduler<P> for FqCoDel<P> {
             .limit
             .holds(self.flows.len(), self.flows.bytes())
         {
-            let Some(fattest) = self.flows.longest(self.new.iter().chain(&self.old)) else {
+            let Some(fattest) = self.flows.longest() else {
                 return;
             };
             self.drop_half(fattest, now, sink);
@@ -146,7 +148,7 @@ impl<P: Packet> Scheduler<P> for FqCoDel<P> {
         loop {
             let is_new = !self.new.is_empty();
             let turns = if is_new { &mut self.new } else { &mut self.old };
-            let index = *turns.front()?;
+            let index = turns.front()?;
             let codel = &self.config.codel;
             let flow = &mut self.flows.bucket(index).state;
             if flow.deficit <= 0 {
@@ -179,6 +181,18 @@ impl<P: Packet> Scheduler<P> for FqCoDel<P> {
                 }
             }
         }
+    }
+
+    fn evict(&mut self, now: Time, sink: &mut Sink<P>) -> bool {
+        let held = self
+            .flows
+            .longest()
+            .and_then(|fattest| self.flows.pop(fattest));
+        sink.evict(now, held)
+    }
+
+    fn set_limit(&mut self, limit: Limit) {
+        self.config.limit = limit;
     }
 
     fn len(&self) -> usize {

@@ -3,25 +3,33 @@
 //!
 //! A new discipline is a file here and a line in the list `disciplines!`: see `docs/queues.md`.
 
+mod classes;
 mod codel;
 mod discipline;
 mod drop_tail;
 mod drr;
+mod field;
 mod flows;
 mod fq_codel;
+mod longest;
 mod pie;
 mod priority;
 mod red;
 mod sfq;
 mod step;
+mod turns;
+mod wdrr;
 
 pub use codel::CoDelConfig;
 pub use drr::DrrConfig;
 pub use fq_codel::FqCoDelConfig;
+pub use longest::JointLimit;
 pub use pie::PieConfig;
+pub use priority::PriorityConfig;
 pub use red::RedConfig;
 pub use sfq::SfqConfig;
 pub use step::StepConfig;
+pub use wdrr::{MAX_WEIGHT, WdrrConfig};
 
 pub use discipline::{
     Discipline, MAX_CLASSES, ParameterDescription, QueueContext, QueueError, QueueSpec,
@@ -38,6 +46,7 @@ use priority::Priority;
 use red::Red;
 use sfq::Sfq;
 use step::Step;
+use wdrr::Wdrr;
 
 use crate::probability::Draws;
 use crate::{Packet, Time, packet};
@@ -122,6 +131,15 @@ impl<P: Packet> Sink<P> {
         });
     }
 
+    /// Drops a packet, if there is one, since the queue is full; whether there was one.
+    fn evict(&mut self, now: Time, held: Option<Held<P>>) -> bool {
+        let is_some = held.is_some();
+        if let Some(held) = held {
+            self.drop(now, DropReason::QueueFull, held);
+        }
+        is_some
+    }
+
     /// Marks a packet that understands it; whether it does.
     fn mark(&mut self, held: &mut Held<P>) -> bool {
         let marked = packet::mark(&mut held.packet);
@@ -168,6 +186,12 @@ trait Scheduler<P: Packet> {
     /// Takes the packet that is served next; may drop others on the way to it.
     fn dequeue(&mut self, now: Time, sink: &mut Sink<P>) -> Option<Held<P>>;
 
+    /// Drops the packet that is missed least ([`Queue::evict`]); whether there was one.
+    fn evict(&mut self, now: Time, sink: &mut Sink<P>) -> bool;
+
+    /// See [`Queue::set_limit`].
+    fn set_limit(&mut self, limit: Limit);
+
     /// Packets that wait.
     fn len(&self) -> usize;
 
@@ -191,6 +215,14 @@ impl<P: Packet, S: Scheduler<P>> Scheduler<P> for Box<S> {
     #[inline]
     fn dequeue(&mut self, now: Time, sink: &mut Sink<P>) -> Option<Held<P>> {
         S::dequeue(self, now, sink)
+    }
+
+    fn evict(&mut self, now: Time, sink: &mut Sink<P>) -> bool {
+        S::evict(self, now, sink)
+    }
+
+    fn set_limit(&mut self, limit: Limit) {
+        S::set_limit(self, limit);
     }
 
     #[inline]
@@ -280,6 +312,25 @@ macro_rules! disciplines {
                 }
             }
 
+            /// Drops one packet, as for a queue that is too long: the last of a queue in one
+            /// order; of queues by flow, the longest's last (`fq_codel`: its first, RFC 8290
+            /// §4.1); of classes, one of that class which the discipline takes from when the
+            /// classes hold too much. Whether there was a packet.
+            pub fn evict(&mut self, now: Time, sink: &mut Sink<P>) -> bool {
+                match &mut self.0 {
+                    $(Kind::$name(queue) => queue.evict(now, sink),)*
+                }
+            }
+
+            /// Sets how much the queue holds; of classes, all together and each of them. What
+            /// waits beyond a lower limit stays until the next packet arrives, which the queue
+            /// then treats as any packet that does not fit.
+            pub fn set_limit(&mut self, limit: Limit) {
+                match &mut self.0 {
+                    $(Kind::$name(queue) => queue.set_limit(limit),)*
+                }
+            }
+
             /// Packets that wait.
             #[inline]
             pub fn len(&self) -> usize {
@@ -315,9 +366,10 @@ disciplines! {
     Drr(DrrConfig) => Box<Drr<P>>;
     /// Proportional integral controller, enhanced.
     Pie(PieConfig) => Box<Pie<P>>;
-    /// Strict priority: a queue for each [`Packet::priority`], the first served first; the last is
-    /// for all that are greater, too. With no queue all packets are dropped.
-    Priority(Vec<QueueConfig>) => Priority<P>;
+    /// Strict priority.
+    Priority(PriorityConfig) => Priority<P>;
+    /// Weighted deficit round robin between classes.
+    Wdrr(WdrrConfig) => Box<Wdrr<P>>;
 }
 
 impl<P: Packet> Queue<P> {

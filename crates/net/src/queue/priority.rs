@@ -1,83 +1,114 @@
-//! Strict priority: a lower band is served before any higher one, as by tc-prio(8).
+//! Strict priority: a lower class is served before any higher one, as by tc-prio(8).
 
-use super::discipline::{
-    CLASSES_PARAMETER, DefaultValue, Field, MAX_CLASSES, Parameter, QueueContext, QueueError,
-};
-use super::{Configuration, DropReason, Held, Limit, Queue, QueueConfig, Scheduler, Sink};
+use super::classes::Classes;
+use super::discipline::{MAX_CLASSES, Parameter, QueueContext, QueueError};
+use super::field::Field;
+use super::{Configuration, Held, Limit, QueueConfig, Scheduler, Sink};
 use crate::{Packet, Time};
 
-/// The configuration of strict priority is the list of its classes' queues.
-impl Configuration for Vec<QueueConfig> {
+/// Strict priority.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PriorityConfig {
+    /// A discipline for each [`Packet::priority`], the first served first; the last is for all that
+    /// are greater, too. With none all packets are dropped.
+    pub classes: Vec<QueueConfig>,
+    /// What all classes hold together, whatever each of them may hold. What is too much is taken
+    /// from the last class that holds packets, so that no class loses packets to one served later.
+    pub limit: Limit,
+}
+
+impl Configuration for PriorityConfig {
     const NAME: &'static str = "priority";
     const SUMMARY: &'static str = "Strict priority: a class is served when those before are empty";
-    const PARAMETERS: &'static [Parameter<Self>] = &[Parameter {
-        name: CLASSES_PARAMETER,
-        default: DefaultValue::Required,
-        help: "a discipline for each class, the first served first, at most 256",
-        field: |config| Field::Classes(config),
-    }];
+    const PARAMETERS: &'static [Parameter<Self>] = &[Parameter::classes(
+        "a discipline for each class, the first served first, at most 256",
+        |config| Field::Classes(&mut config.classes),
+    )];
 
+    /// Without a buffer, each class holds what its discipline says.
     fn usual(_context: &QueueContext) -> Self {
-        Vec::new()
+        PriorityConfig {
+            classes: Vec::new(),
+            limit: Limit::Unlimited,
+        }
     }
 
-    /// Each class holds the link's whole buffer, and was made with it.
-    fn set_limit(&mut self, _limit: Limit) {}
+    /// Each class was made with the link's whole buffer; together they hold no more.
+    fn set_limit(&mut self, limit: Limit) {
+        self.limit = limit;
+    }
 
     fn check(&self) -> Result<(), QueueError> {
-        if !(1..=MAX_CLASSES).contains(&self.len()) {
-            return Err(QueueError::Classes(self.len()));
-        }
-        self.iter().try_for_each(QueueConfig::check)
+        check_classes(Self::NAME, &self.classes, self.limit)
     }
 
     fn marks(&self) -> bool {
-        self.iter().any(QueueConfig::marks)
+        self.classes.iter().any(QueueConfig::marks)
     }
 }
 
-/// A queue for each class of packets, the first served first.
+/// Refuses classes that cannot work, of a discipline that has classes.
+pub(super) fn check_classes(
+    discipline: &'static str,
+    classes: &[QueueConfig],
+    limit: Limit,
+) -> Result<(), QueueError> {
+    if !(1..=MAX_CLASSES).contains(&classes.len()) {
+        return Err(QueueError::Classes {
+            discipline,
+            classes: classes.len(),
+        });
+    }
+    super::discipline::refuse_zeros(discipline, &[("buffer", limit.is_zero())])?;
+    classes.iter().try_for_each(QueueConfig::check)
+}
+
+/// See [`PriorityConfig`].
 #[derive(Debug)]
 pub(super) struct Priority<P> {
-    bands: Vec<Queue<P>>,
+    classes: Classes<P>,
+    limit: Limit,
 }
 
 impl<P: Packet> Scheduler<P> for Priority<P> {
-    type Config = Vec<QueueConfig>;
+    type Config = PriorityConfig;
 
-    fn new(bands: &Vec<QueueConfig>, seed: u64) -> Self {
-        let seeds = (0..).map(|band| seed.wrapping_add(band));
+    fn new(config: &PriorityConfig, seed: u64) -> Self {
         Priority {
-            bands: bands
-                .iter()
-                .zip(seeds)
-                .map(|(config, seed)| Queue::new(config, seed))
-                .collect(),
+            classes: Classes::new(&config.classes, seed),
+            limit: config.limit,
         }
     }
 
     fn enqueue(&mut self, now: Time, held: Held<P>, sink: &mut Sink<P>) {
-        let last = self.bands.len().saturating_sub(1);
-        match self
-            .bands
-            .get_mut(usize::from(held.packet.priority()).min(last))
-        {
-            Some(band) => band.put(now, held, sink),
-            None => sink.drop(now, DropReason::QueueFull, held),
+        self.classes.put(now, held, sink);
+        while !self.limit.holds(self.classes.len(), self.classes.bytes()) && self.evict(now, sink) {
         }
     }
 
     fn dequeue(&mut self, now: Time, sink: &mut Sink<P>) -> Option<Held<P>> {
-        self.bands
-            .iter_mut()
-            .find_map(|band| band.dequeue(now, sink))
+        let classes = 0..self.classes.queues().len();
+        classes
+            .into_iter()
+            .find_map(|class| self.classes.take(class, now, sink))
+    }
+
+    fn evict(&mut self, now: Time, sink: &mut Sink<P>) -> bool {
+        let queues = self.classes.queues();
+        let last = queues.iter().rposition(|queue| !queue.is_empty());
+        last.is_some_and(|class| self.classes.evict(class, now, sink))
+    }
+
+    fn set_limit(&mut self, limit: Limit) {
+        self.limit = limit;
+        self.classes.set_limits(limit);
     }
 
     fn len(&self) -> usize {
-        self.bands.iter().map(Queue::len).sum()
+        self.classes.len()
     }
 
     fn bytes(&self) -> u64 {
-        self.bands.iter().map(Queue::bytes).sum()
+        self.classes.bytes()
     }
 }

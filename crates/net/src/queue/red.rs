@@ -1,10 +1,9 @@
 //! Random early detection: Floyd & Jacobson, "Random Early Detection Gateways for Congestion
 //! Avoidance", 1993, in the parameters of tc-red(8).
 
-use super::discipline::{
-    Choice, DefaultValue, Field, Parameter, QueueContext, QueueError, refuse_zeros,
-};
+use super::discipline::{DefaultValue, Parameter, QueueContext, QueueError, refuse_zeros};
 use super::drop_tail::Fifo;
+use super::field::{Choice, Field};
 use super::{Configuration, DropReason, Held, Limit, Scheduler, Sink, draws};
 use crate::probability::Draws;
 use crate::{Packet, Probability, Rate, Time};
@@ -297,6 +296,18 @@ impl<P: Packet> Scheduler<P> for Red<P> {
             self.idle_since = Some(now);
         }
         held
+    }
+
+    fn evict(&mut self, now: Time, sink: &mut Sink<P>) -> bool {
+        let held = self.fifo.pop_back();
+        if self.fifo.len() == 0 && self.idle_since.is_none() {
+            self.idle_since = Some(now);
+        }
+        sink.evict(now, held)
+    }
+
+    fn set_limit(&mut self, limit: Limit) {
+        self.config.limit_bytes = limit_bytes(limit);
     }
 
     fn len(&self) -> usize {

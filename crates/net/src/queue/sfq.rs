@@ -3,8 +3,10 @@
 
 use std::time::Duration;
 
-use super::discipline::{DefaultValue, Field, Parameter, QueueContext, QueueError, refuse_zeros};
-use super::flows::{Flows, Index, MAX_BUCKETS, Turns};
+use super::discipline::{DefaultValue, Parameter, QueueContext, QueueError, refuse_zeros};
+use super::field::Field;
+use super::flows::{Flows, Index, MAX_BUCKETS};
+use super::turns::Turns;
 use super::{Configuration, Held, Limit, Scheduler, Sink, draws};
 use crate::probability::Draws;
 use crate::{Packet, Time};
@@ -105,12 +107,12 @@ impl<P: Packet> Scheduler<P> for Sfq<P> {
 
     fn dequeue(&mut self, _now: Time, _sink: &mut Sink<P>) -> Option<Held<P>> {
         loop {
-            let index = *self.active.front()?;
+            let index = self.active.front()?;
             let quantum = self.quantum();
             let bucket = self.flows.bucket(index);
             if bucket.state <= 0 {
                 bucket.state += quantum;
-                self.active.rotate_left(1);
+                self.active.rotate();
                 continue;
             }
             let held = self.flows.pop(index);
@@ -121,6 +123,14 @@ impl<P: Packet> Scheduler<P> for Sfq<P> {
             }
             return held;
         }
+    }
+
+    fn evict(&mut self, now: Time, sink: &mut Sink<P>) -> bool {
+        self.flows.evict(&mut self.active, now, sink)
+    }
+
+    fn set_limit(&mut self, limit: Limit) {
+        self.config.limit = limit;
     }
 
     fn len(&self) -> usize {

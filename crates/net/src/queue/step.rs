@@ -1,7 +1,8 @@
 //! Marks above a threshold of the queue as it is, for DCTCP.
 
-use super::discipline::{DefaultValue, Field, Parameter, QueueContext, QueueError, refuse_zeros};
+use super::discipline::{DefaultValue, Parameter, QueueContext, QueueError, refuse_zeros};
 use super::drop_tail::Fifo;
+use super::field::Field;
 use super::{Configuration, DropReason, Held, Limit, Scheduler, Sink};
 use crate::{Packet, Time};
 
@@ -76,6 +77,14 @@ impl<P: Packet> Scheduler<P> for Step<P> {
 
     fn dequeue(&mut self, _now: Time, _sink: &mut Sink<P>) -> Option<Held<P>> {
         self.fifo.pop()
+    }
+
+    fn evict(&mut self, now: Time, sink: &mut Sink<P>) -> bool {
+        sink.evict(now, self.fifo.pop_back())
+    }
+
+    fn set_limit(&mut self, limit: Limit) {
+        self.config.limit = limit;
     }
 
     fn len(&self) -> usize {

@@ -24,6 +24,8 @@ use crate::{
 ///   evenly between them;
 /// - the bottleneck's buffer: `160pkt`, `100kB` (`B`, `kB`, `MB`, powers of ten) or `1bdp`
 ///   (times capacity × RTT, a trace's mean rate counting); `1bdp` when not given;
+///   `buffer=250ms` or `buffer=10MB,250ms`: what the capacity carries in this time, and no more
+///   than those bytes;
 /// - `loss=0.01%`: random loss towards the receiver; none when not given;
 /// - `queue=fq_codel`, `queue=codel:target=2ms,ecn=true`: the queue discipline
 ///   (see [`QueueSpec`]); drop-tail when not given;
@@ -82,7 +84,7 @@ impl LinkSpec {
     /// The buffer's limit. One BDP is capacity × RTT, in bytes, and at least one packet.
     pub fn limit(&self, capacity: &Capacity) -> Limit {
         match (self.buffer, capacity.nominal_rate()) {
-            (Buffer::MilliBdp(_), None) => Limit::Unlimited,
+            (Buffer::MilliBdp(_) | Buffer::Time { .. }, None) => Limit::Unlimited,
             (buffer, rate) => buffer.limit(rate.unwrap_or(Rate::at_least_one(1)), self.rtt),
         }
     }
@@ -144,7 +146,11 @@ impl FromStr for LinkSpec {
 impl fmt::Display for LinkSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rtt = DurationText(self.rtt);
-        write!(f, "{} {rtt} {}", self.capacity, self.buffer)?;
+        let name = match self.buffer {
+            Buffer::Time { .. } => "buffer=",
+            _ => "",
+        };
+        write!(f, "{} {rtt} {name}{}", self.capacity, self.buffer)?;
         if self.loss != Probability::NEVER {
             write!(f, " loss={}%", Decimal(self.loss.ppb().into(), 7))?;
         }

@@ -14,13 +14,15 @@ pub(super) const DEFAULT_SEED: u64 = 1;
 const CAPACITY: &str = "a rate from 1kbit to 100gbit such as `48mbit`, or `trace:FILE`";
 const RTT: &str = "a time from 0ms to 60s such as `20ms`, in `us`, `ms` or `s`";
 const BUFFER: &str = "`160pkt`, `100kB` or `1bdp`: at least 1 packet or 1500 B, at most 10 million packets, 10 GB or 10000 BDP";
+const BUFFER_TIME: &str =
+    "a time such as `buffer=250ms`, or with the most bytes `buffer=10MB,250ms`";
 const LOSS: &str = "a percentage from 0% to 100%, such as `loss=0.01%`";
 const MARK: &str = "a number of packets from 1 to 10 million, such as `mark=20pkt`";
 const QUEUE: &str =
     "a discipline such as `queue=fq_codel`, or with parameters `queue=codel:target=2ms,ecn=true`";
 const AGGREGATE: &str = "most packets, most airtime and mean contention, such as `aggregate=32pkt,4ms,100us`: 1 to 256 packets, at most 5484us, at most 1s";
 const SEED: &str = "a whole number, such as `seed=7`";
-const WORD: &str = "a rate `48mbit` or `trace:FILE`, an RTT `20ms`, a buffer `1bdp`, `loss=0.01%`, `queue=fq_codel`, `mark=20pkt`, `aggregate=32pkt,4ms,100us`, `seed=7`";
+const WORD: &str = "a rate `48mbit` or `trace:FILE`, an RTT `20ms`, a buffer `1bdp` or `buffer=250ms`, `loss=0.01%`, `queue=fq_codel`, `mark=20pkt`, `aggregate=32pkt,4ms,100us`, `seed=7`";
 
 /// The value of one word.
 enum Word {
@@ -329,6 +331,10 @@ fn setting(word: &str, name: &str, value: &str) -> Result<Word, WordError> {
             .and_then(|ppb| Probability::from_ppb(u32::try_from(ppb).ok()?))
             .map(Word::Loss)
             .ok_or_else(|| refused(LOSS)),
+        "buffer" => match quantity::buffer(value) {
+            Ok(buffer @ Buffer::Time { .. }) => Ok(Word::Buffer(buffer)),
+            _ => Err(refused(BUFFER_TIME)),
+        },
         "mark" => {
             let spec = format!("step:threshold={value}");
             let packets = quantity::packets(value).map_err(|_| refused(MARK))?;

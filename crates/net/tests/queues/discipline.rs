@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use fairwater_net::{
-    Buffer, CoDelConfig, Discipline, DrrConfig, FqCoDelConfig, Limit, PieConfig, Probability,
-    QueueConfig, QueueContext, QueueError, QueueSpec, QueueSpecError, RedConfig, SfqConfig,
-    StepConfig,
+    Buffer, CoDelConfig, Discipline, DrrConfig, FqCoDelConfig, Limit, PieConfig, PriorityConfig,
+    Probability, QueueConfig, QueueContext, QueueError, QueueSpec, QueueSpecError, RedConfig,
+    SfqConfig, StepConfig, WdrrConfig,
 };
 
 use super::support::rate;
@@ -70,13 +70,28 @@ fn parameters_and_the_links_buffer_are_set() {
     );
     assert_eq!(
         config("priority:classes=droptail+fq_codel", ten),
-        Ok(QueueConfig::Priority(vec![
-            QueueConfig::DropTail(Limit::Packets(10)),
-            QueueConfig::FqCoDel(FqCoDelConfig {
-                limit: Limit::Packets(10),
-                ..FqCoDelConfig::default()
-            }),
-        ]))
+        Ok(QueueConfig::Priority(PriorityConfig {
+            classes: vec![
+                QueueConfig::DropTail(Limit::Packets(10)),
+                QueueConfig::FqCoDel(FqCoDelConfig {
+                    limit: Limit::Packets(10),
+                    ..FqCoDelConfig::default()
+                }),
+            ],
+            limit: Limit::Packets(10),
+        }))
+    );
+    assert_eq!(
+        config("wdrr:classes=sfq+droptail,weights=3+1,quantum=500B", None),
+        Ok(QueueConfig::Wdrr(WdrrConfig {
+            classes: vec![
+                QueueConfig::Sfq(SfqConfig::default()),
+                QueueConfig::DropTail(Limit::Bytes(50_000)),
+            ],
+            weights: vec![3, 1],
+            quantum_bytes: 500,
+            limit: Limit::Unlimited,
+        }))
     );
 }
 
@@ -107,13 +122,16 @@ fn classes_can_have_parameters_of_their_own() {
     spec.set_classes(vec![inner, QueueSpec::default()]).unwrap();
     assert_eq!(
         spec.config(&context(None)),
-        Ok(QueueConfig::Priority(vec![
-            QueueConfig::Step(StepConfig {
-                limit: Limit::Bytes(50_000),
-                threshold: Limit::Packets(20),
-            }),
-            QueueConfig::DropTail(Limit::Bytes(50_000)),
-        ]))
+        Ok(QueueConfig::Priority(PriorityConfig {
+            classes: vec![
+                QueueConfig::Step(StepConfig {
+                    limit: Limit::Bytes(50_000),
+                    threshold: Limit::Packets(20),
+                }),
+                QueueConfig::DropTail(Limit::Bytes(50_000)),
+            ],
+            limit: Limit::Unlimited,
+        }))
     );
 }
 
@@ -129,6 +147,7 @@ fn disciplines_that_mark_say_so() {
         ("pie", false),
         ("priority:classes=droptail+fq_codel", true),
         ("priority:classes=droptail+sfq", false),
+        ("wdrr:classes=droptail+fq_codel", true),
     ] {
         assert_eq!(
             config(text, None).map(|config| config.marks()),
@@ -146,6 +165,7 @@ fn text_and_value_are_one() {
         "red:min=30kB,max=90kB,burst=55pkt,ecn=true",
         "fq_codel:flows=64,target=1ms",
         "priority:classes=droptail+sfq",
+        "wdrr:classes=droptail+sfq,weights=3+1",
     ] {
         let spec: QueueSpec = text.parse().unwrap();
         assert_eq!(spec.to_string(), text);
@@ -169,6 +189,15 @@ fn what_no_discipline_takes_is_refused() {
             "priority:classes=droptail+fifo",
             "`classes`: there is no queue discipline `fifo`",
         ),
+        (
+            "wdrr:classes=droptail+sfq,weights=3",
+            "a `wdrr` queue has 1 weights for 2 classes",
+        ),
+        (
+            "wdrr:classes=droptail+sfq,weights=3+0",
+            "`weights`: `0` is not a weight",
+        ),
+        ("wdrr:weights=3+1", "`wdrr` needs `classes`"),
         ("red:min=9kB,max=9kB", "9000 bytes, is not above `min`"),
     ] {
         let found = message(text);
@@ -180,6 +209,16 @@ fn what_no_discipline_takes_is_refused() {
 #[test]
 fn configurations_that_cannot_work_are_refused() {
     let red = RedConfig::with_limit(50_000, rate(10_000_000));
+    let limit = Limit::Unlimited;
+    let priority = |classes| QueueConfig::Priority(PriorityConfig { classes, limit });
+    let wdrr = |weights| {
+        QueueConfig::Wdrr(WdrrConfig {
+            classes: vec![QueueConfig::DropTail(limit); 2],
+            weights,
+            quantum_bytes: 1500,
+            limit,
+        })
+    };
     let zero = |discipline, parameter| QueueError::Zero {
         discipline,
         parameter,
@@ -213,13 +252,27 @@ fn configurations_that_cannot_work_are_refused() {
                 max_bytes: red.min_bytes,
             },
         ),
-        (QueueConfig::Priority(Vec::new()), QueueError::Classes(0)),
         (
-            QueueConfig::Priority(vec![QueueConfig::Pie(PieConfig {
+            priority(Vec::new()),
+            QueueError::Classes {
+                discipline: "priority",
+                classes: 0,
+            },
+        ),
+        (
+            priority(vec![QueueConfig::Pie(PieConfig {
                 update: Duration::ZERO,
                 ..PieConfig::default()
             })]),
             zero("pie", "update"),
+        ),
+        (wdrr(vec![1, 0]), zero("wdrr", "weights")),
+        (
+            wdrr(vec![1, 1, 1]),
+            QueueError::Weights {
+                weights: 3,
+                classes: 2,
+            },
         ),
     ] {
         assert_eq!(config.check(), Err(expected), "{config:?}");

@@ -48,6 +48,53 @@ proptest! {
     }
 }
 
+proptest! {
+    /// What is too much goes from the end of the longest queue, as a search through all of them
+    /// finds it. Flows of these disciplines have queues of their own: 65,536 for a few flows.
+    #[test]
+    fn overflow_drops_from_the_longest(
+        is_drr in any::<bool>(),
+        steps in prop::collection::vec((0..12u64, 1..=1500u32, any::<bool>()), 1..400),
+        limit in prop_oneof![
+            (1..60u64).prop_map(Limit::Packets),
+            (1_500..40_000u64).prop_map(Limit::Bytes),
+        ],
+    ) {
+        let flows = 65_536;
+        let mut bench = Bench::new(if is_drr {
+            QueueConfig::Drr(DrrConfig { limit, flows, ..DrrConfig::default() })
+        } else {
+            QueueConfig::Sfq(SfqConfig { limit, flows, ..SfqConfig::default() })
+        });
+        let mut waiting = vec![Vec::new(); 12];
+        for (number, (flow, size_bytes, takes)) in steps.into_iter().enumerate() {
+            let packet = super::support::Probe { number, ..of_flow(flow, size_bytes) };
+            let before = bench.dropped().len();
+            bench.put(Time::ZERO, packet);
+            waiting[flow as usize].push(packet);
+            let bytes = |queue: &Vec<super::support::Probe>| {
+                queue.iter().map(|packet| u64::from(packet.size_bytes)).sum::<u64>()
+            };
+            for dropped in &bench.dropped()[before..] {
+                let longest = waiting.iter().map(|queue| (bytes(queue), queue.len())).max();
+                let queue = &mut waiting[dropped.packet.flow as usize];
+                prop_assert_eq!(Some((bytes(queue), queue.len())), longest);
+                prop_assert_eq!(queue.pop(), Some(dropped.packet));
+            }
+            let holds = match limit {
+                Limit::Packets(most) => bench.queue.len() as u64 <= most,
+                Limit::Bytes(most) => bench.queue.bytes() <= most,
+                Limit::Unlimited => true,
+            };
+            prop_assert!(holds);
+            if takes && let Some(held) = bench.take(Time::ZERO) {
+                let queue = &mut waiting[held.packet.flow as usize];
+                prop_assert_eq!(queue.remove(0), held.packet);
+            }
+        }
+    }
+}
+
 #[test]
 fn drr_sends_no_more_than_the_deficit() {
     // Shreedhar & Varghese Figure 2: a quantum of 500; 200, 750 and 20 wait in the first queue and

@@ -1,11 +1,11 @@
 //! FQ-CoDel by RFC 8290.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use fairwater_net::{DropReason, FqCoDelConfig, Limit, QueueConfig, Time};
 use proptest::prelude::*;
 
-use super::support::{Bench, of_flow};
+use super::support::{Bench, Probe, of_flow};
 
 fn bench(config: FqCoDelConfig) -> Bench {
     Bench::new(QueueConfig::FqCoDel(config))
@@ -126,4 +126,45 @@ fn packets_without_bytes_are_dropped_as_well() {
     }
     let left = std::iter::from_fn(|| bench.take(Time::ZERO)).count();
     assert!((5..=10).contains(&left), "{left}");
+}
+
+proptest! {
+    /// RFC 8290 §4.1: a full queue drops from the head of the flow with the most bytes, as a search
+    /// through all flows finds it. The flows have queues of their own: 65,536 for a few flows.
+    #[test]
+    fn overflow_drops_from_the_head_of_the_longest(
+        steps in prop::collection::vec((0..12u64, 1..=1500u32, any::<bool>()), 1..400),
+        limit in 1_500..40_000u64,
+    ) {
+        let mut bench = Bench::new(QueueConfig::FqCoDel(FqCoDelConfig {
+            limit: Limit::Bytes(limit),
+            flows: 65_536,
+            ..FqCoDelConfig::default()
+        }));
+        let mut waiting: Vec<VecDeque<Probe>> = vec![VecDeque::new(); 12];
+        for (number, (flow, size_bytes, takes)) in steps.into_iter().enumerate() {
+            let packet = Probe { number, ..of_flow(flow, size_bytes) };
+            let before = bench.dropped().len();
+            // At one time, so that nothing is dropped for its age.
+            bench.put(Time::ZERO, packet);
+            waiting[flow as usize].push_back(packet);
+            let size = |queue: &VecDeque<Probe>| {
+                let bytes = queue.iter().map(|packet| u64::from(packet.size_bytes)).sum::<u64>();
+                (bytes, queue.len())
+            };
+            if let Some(first) = bench.dropped().get(before) {
+                let longest = waiting.iter().map(size).max();
+                prop_assert_eq!(Some(size(&waiting[first.packet.flow as usize])), longest);
+            }
+            for dropped in &bench.dropped()[before..] {
+                let queue = &mut waiting[dropped.packet.flow as usize];
+                prop_assert_eq!(queue.pop_front(), Some(dropped.packet));
+            }
+            prop_assert!(bench.queue.bytes() <= limit);
+            if takes && let Some(held) = bench.take(Time::ZERO) {
+                let queue = &mut waiting[held.packet.flow as usize];
+                prop_assert_eq!(queue.pop_front(), Some(held.packet));
+            }
+        }
+    }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use fairwater_net::{
     Capacity, CoDelConfig, DropReason, DrrConfig, Ecn, FqCoDelConfig, Jitter, Limit, Link,
-    LinkConfig, LossConfig, PacketTimes, PieConfig, Probability, QueueConfig, RedConfig,
-    Reordering, SfqConfig, StepConfig, Time,
+    LinkConfig, LossConfig, PacketTimes, PieConfig, PriorityConfig, Probability, QueueConfig,
+    RedConfig, Reordering, SfqConfig, StepConfig, Time, WdrrConfig,
 };
 use proptest::prelude::*;
 
@@ -92,8 +92,22 @@ fn queue() -> impl Strategy<Value = QueueConfig> {
         pie(),
         fair(),
     ];
-    let bands = prop::collection::vec(leaf.clone(), 0..4).prop_map(QueueConfig::Priority);
-    prop_oneof![6 => leaf, 1 => bands]
+    let classes = prop::collection::vec((leaf.clone(), 1..5u32), 0..4);
+    let joint = prop_oneof![1 => Just(Limit::Unlimited), 2 => limit()];
+    let between = (classes, joint, prop::option::of(1..3_000u32));
+    let between = between.prop_map(|(classes, limit, quantum)| {
+        let (classes, weights) = classes.into_iter().unzip();
+        match quantum {
+            None => QueueConfig::Priority(PriorityConfig { classes, limit }),
+            Some(quantum_bytes) => QueueConfig::Wdrr(WdrrConfig {
+                classes,
+                weights,
+                quantum_bytes,
+                limit,
+            }),
+        }
+    });
+    prop_oneof![6 => leaf, 2 => between]
 }
 
 fn in_order() -> impl Strategy<Value = LinkConfig> {
@@ -266,6 +280,62 @@ proptest! {
             prop_assert!(!idle || times.served == times.enqueued, "{packet:?} waited");
             free = times.departed;
         }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(192))]
+
+    /// Packets and bytes are conserved whatever else is done to a queue: packets thrown out of it,
+    /// another limit, services.
+    #[test]
+    fn bytes_and_packets_are_conserved(
+        config in queue(),
+        offered in offered(),
+        acts in prop::collection::vec((0..6u8, limit()), 1..200),
+    ) {
+        let mut bench = Bench::new(config);
+        let (mut put, mut taken) = ((0, 0), (0, 0));
+        let mut now = 0;
+        let add = |sum: &mut (usize, u64), size_bytes: u32| {
+            sum.0 += 1;
+            sum.1 += u64::from(size_bytes);
+        };
+        for ((gap, packet), (act, limit)) in offered.iter().zip(acts.iter().cycle()) {
+            now += gap;
+            let at = Time::from_nanos(now);
+            bench.put(at, *packet);
+            add(&mut put, packet.size_bytes);
+            match act {
+                0 => {
+                    let waits = !bench.queue.is_empty();
+                    let dropped = bench.sink.dropped.len();
+                    prop_assert_eq!(bench.queue.evict(at, &mut bench.sink), waits);
+                    prop_assert_eq!(bench.sink.dropped.len(), dropped + usize::from(waits));
+                }
+                1 => bench.queue.set_limit(*limit),
+                2 | 3 => {
+                    if let Some(held) = bench.take(at) {
+                        add(&mut taken, held.size_bytes);
+                    }
+                }
+                _ => {}
+            }
+            let mut gone = taken;
+            for dropped in bench.dropped() {
+                add(&mut gone, dropped.packet.size_bytes);
+            }
+            let waiting = (bench.queue.len(), bench.queue.bytes());
+            prop_assert_eq!(put, (gone.0 + waiting.0, gone.1 + waiting.1));
+        }
+        // A queue that holds packets gives one out, or drops them all for their age.
+        while !bench.queue.is_empty() {
+            let waiting = bench.queue.len();
+            let held = bench.take(Time::from_nanos(now));
+            prop_assert!(held.is_some() || bench.queue.is_empty());
+            prop_assert!(bench.queue.len() < waiting);
+        }
+        prop_assert_eq!(bench.queue.bytes(), 0);
     }
 }
 

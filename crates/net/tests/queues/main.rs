@@ -16,3 +16,4 @@ mod priority;
 mod red;
 mod step;
 mod support;
+mod wdrr;

@@ -89,6 +89,16 @@ class Results:
         """A row for each request that was done; empty for a grid that does not keep them."""
         return self.table("completions")
 
+    @property
+    def bundles(self) -> pd.DataFrame:
+        """A row for each bundle at each edge; empty when no flow names a bundle."""
+        return self.table("bundles")
+
+    @property
+    def bundle_series(self) -> pd.DataFrame:
+        """A row for each sample of each bundle at each edge; empty as `flow_series` is."""
+        return self.table("bundle_series")
+
     def table(self, name: str) -> pd.DataFrame:
         """A table by its name, as a new DataFrame."""
         import pandas as pd
@@ -125,6 +135,8 @@ _TABLES = (
     "flow_series",
     "edge_series",
     "completions",
+    "bundles",
+    "bundle_series",
 )
 
 

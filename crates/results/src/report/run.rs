@@ -180,7 +180,7 @@ fn edges(point: &PointResult) -> String {
                      <th scope=\"col\">Drops<span>packets</span></th>\
                      <th scope=\"col\">Marks<span>packets</span></th></tr></thead><tbody>\n"
         .to_owned();
-    let used = point.edges.iter().filter(|edge| edge.utilisation > 0.0);
+    let used = point.used_edges();
     for edge in used.take(4 * LINES) {
         let ms = |us: Option<f64>| us.map_or("–".to_owned(), |us| format!("{:.2}", us / 1e3));
         // Writing to a string does not fail.
@@ -243,7 +243,7 @@ fn in_time(point: &PointResult) -> Data {
         flows().enumerate().map(line).collect()
     };
     let of_edges = |value: fn(&EdgeSample) -> Option<f64>| -> Vec<Line> {
-        let used = point.edges.iter().filter(|edge| edge.utilisation > 0.0);
+        let used = point.used_edges();
         let line = |(run, edge): (usize, &crate::EdgeResult)| {
             let mut values = vec![None; POINTS];
             for sample in &edge.samples {

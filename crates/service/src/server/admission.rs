@@ -106,7 +106,9 @@ impl Server {
         }
     }
 
-    fn add_link(&mut self, link: Box<dyn Link>) {
+    /// Serves a datapath at the other end of a link, as if it had connected: for one in this process
+    /// ([`in_process`](fairwater_proto::link::in_process)).
+    pub fn add_link(&mut self, link: Box<dyn Link>) {
         let now_us = self.now_us();
         let peer = match self.admit(now_us) {
             Ok(peer) => peer,

@@ -21,7 +21,11 @@ struct Inner {
 }
 
 impl Stopper {
-    pub(super) fn new() -> io::Result<Self> {
+    /// One that nobody waits for yet.
+    ///
+    /// # Errors
+    /// Too many files are open.
+    pub fn new() -> io::Result<Self> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Self(Arc::new(Inner {
             asked: AtomicBool::new(false),

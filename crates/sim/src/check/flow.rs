@@ -4,10 +4,16 @@ use fairwater_net::Time;
 use fairwater_wire::MAX_WINDOW_SCALE;
 
 use super::FlowError;
-use crate::{Controller, Ecn, FlowConfig, MAX_RECEIVE_WINDOW, Native, TcpConfig, Traffic};
+use crate::datagrams::HEADERS;
+use crate::{
+    Controller, Ecn, EdgeMode, FlowConfig, MAX_RECEIVE_WINDOW, Native, TcpConfig, Traffic,
+};
 
 /// The most payload of an IPv4 packet beside headers.
 const MAX_MSS: u32 = 65_535 - fairwater_tcp::HEADERS;
+
+/// Most connections of a pool.
+const MAX_POOL: u32 = 100_000;
 
 /// Adds every error of a flow's traffic, TCP and edge.
 pub(super) fn check_flow(flow: &FlowConfig, found: &mut Vec<FlowError>) {
@@ -48,7 +54,25 @@ pub(super) fn check_flow(flow: &FlowConfig, found: &mut Vec<FlowError>) {
             rate.to_string(),
             "expected at least 1 byte/s",
         ),
-        Traffic::Requests { load, .. } => require(
+        Traffic::ConstantRate { rate, .. } if *rate == 0 => require(
+            false,
+            "the rate of UDP packets",
+            rate.to_string(),
+            "expected at least 1 byte/s",
+        ),
+        Traffic::ConstantRate { packet_bytes, .. } | Traffic::Echo { packet_bytes, .. } => require(
+            (HEADERS..=65_535).contains(packet_bytes),
+            "the size of a UDP packet",
+            packet_bytes.to_string(),
+            "expected 28 to 65535 bytes, the headers of IPv4 and UDP included",
+        ),
+        Traffic::Pool { connections, .. } if !(1..=MAX_POOL).contains(connections) => require(
+            false,
+            "the number of connections of a pool",
+            connections.to_string(),
+            "expected 1 to 100000",
+        ),
+        Traffic::Requests { load, .. } | Traffic::Pool { load, .. } => require(
             load.is_finite() && *load > 0.0,
             "the load",
             load.to_string(),
@@ -63,9 +87,17 @@ pub(super) fn check_flow(flow: &FlowConfig, found: &mut Vec<FlowError>) {
             "expected at least 1 byte",
         );
     }
+    if let Controller::Plane(algorithm) = &flow.controller {
+        require(
+            !flow.traffic.is_datagrams(),
+            "the algorithm of UDP packets",
+            algorithm.clone(),
+            "expected a native controller, which is not used",
+        );
+    }
     check_tcp(&flow.tcp, &mut require);
     found.extend(edge_errors(flow).map(FlowError::BehindEdge));
-    if let Traffic::Requests { sizes, load } = &flow.traffic {
+    if let Traffic::Requests { sizes, load } | Traffic::Pool { sizes, load, .. } = &flow.traffic {
         let errors = sizes.errors();
         let gap_s = sizes.mean() / load;
         // Virtual time would stand still, or have no next arrival.
@@ -94,6 +126,10 @@ fn edge_errors(flow: &FlowConfig) -> impl Iterator<Item = &'static str> {
             "the flow's own ECN is `off` or `classic`",
         ),
         (
+            flow.traffic.is_datagrams(),
+            "a box controls TCP, not UDP packets",
+        ),
+        (
             !flow.tcp.handshake,
             "a flow needs the handshake: the box learns from it",
         ),
@@ -104,6 +140,12 @@ fn edge_errors(flow: &FlowConfig) -> impl Iterator<Item = &'static str> {
         (
             flow.edge.as_ref().and_then(|edge| edge.weight) == Some(0),
             "a weight is 1 at least",
+        ),
+        (
+            flow.edge
+                .as_ref()
+                .is_some_and(|edge| edge.mode == EdgeMode::Buffer && edge.weight.is_some()),
+            "a box that holds a flow's data gives it no weight",
         ),
     ]
     .into_iter()

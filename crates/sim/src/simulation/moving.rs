@@ -1,5 +1,6 @@
 //! Packets, timers and applications.
 
+use std::collections::VecDeque;
 use std::ops::Deref;
 
 use fairwater_edge::Direction;
@@ -12,7 +13,7 @@ use crate::events::{Alarm, Event};
 use crate::guest::{Guest, Passing};
 use crate::packet::{PacketHandle, size_bytes};
 use crate::traffic::Action;
-use crate::{Captured, EdgeId, Experiment, Observer, Request};
+use crate::{Captured, EdgeId, Experiment, Observer, Request, Traffic};
 use fairwater_tcp::{Receiver, Segment, Sender};
 
 /// More than any simulation sends, and far from the end of the sequence space.
@@ -33,13 +34,25 @@ impl<C: Deref<Target = Experiment>, O: Observer> Simulation<C, O> {
             packet.hop += 1;
             match self.routes.edge(packet.hop) {
                 Some(next) => self.enter(next, packet),
-                None => self.arrive(packet),
+                None => {
+                    self.pass_receivebox(&packet);
+                    self.arrive(packet);
+                }
             }
         }
         self.tell_outcomes();
     }
 
-    fn enter(&mut self, edge: u32, packet: PacketHandle) {
+    /// A packet comes to an edge, or to the sendbox in front of it.
+    pub(super) fn enter(&mut self, edge: u32, packet: PacketHandle) {
+        match self.sendboxes.before(edge, &packet) {
+            Some(pair) => self.enter_sendbox(pair, packet),
+            None => self.enter_edge(edge, packet),
+        }
+    }
+
+    /// A packet enters an edge.
+    pub(super) fn enter_edge(&mut self, edge: u32, packet: PacketHandle) {
         if !self.config.measure.capture.is_empty() {
             self.capture(edge, &packet, true);
         }
@@ -55,9 +68,12 @@ impl<C: Deref<Target = Experiment>, O: Observer> Simulation<C, O> {
             return;
         }
         for (packet, outcome) in self.edges.outcomes.drain(..) {
-            if let Some(connection) = self.connections.named(packet.connection, packet.generation) {
-                self.observer
-                    .packet_outcome(connection.flow as usize, &outcome);
+            let flow = match self.connections.named(packet.connection, packet.generation) {
+                Some(connection) => Some(connection.flow),
+                None => packet.is_datagram().then_some(packet.connection),
+            };
+            if let Some(flow) = flow {
+                self.observer.packet_outcome(flow as usize, &outcome);
             }
         }
     }
@@ -87,6 +103,12 @@ impl<C: Deref<Target = Experiment>, O: Observer> Simulation<C, O> {
 
     /// A packet is there.
     fn arrive(&mut self, packet: PacketHandle) {
+        if packet.is_datagram() {
+            return self.datagram_arrives(&packet);
+        }
+        if packet.is_message() {
+            return self.message_arrives(&packet);
+        }
         let (now, slot) = (self.now, packet.connection);
         let segment = self.segments.get(packet.segment);
         if let Some(connection) = self.connections.named(slot, packet.generation) {
@@ -108,7 +130,12 @@ impl<C: Deref<Target = Experiment>, O: Observer> Simulation<C, O> {
                         };
                         let edge = (&mut self.plane, &mut self.wire);
                         if guest.pass(now, Direction::ToGuest, &mut passing, edge) {
+                            self.boxes
+                                .check_ack(guest.host, segment.ack, &connection.receiver);
                             connection.sender.on_segment(now, &segment);
+                        }
+                        if guest.is_held {
+                            self.boxes.wake(guest.host);
                         }
                         self.wake_plane();
                     }
@@ -131,7 +158,7 @@ impl<C: Deref<Target = Experiment>, O: Observer> Simulation<C, O> {
             return;
         }
         let due = |at: Option<Time>| at.is_some_and(|at| at <= now);
-        let sender = due(connection.sender.next_timer());
+        let sender = due(connection.sender.next_timer()) && !connection.is_dead;
         let receiver = due(connection.receiver.next_timer());
         if receiver {
             connection.receiver.on_timer(now);
@@ -161,13 +188,11 @@ impl<C: Deref<Target = Experiment>, O: Observer> Simulation<C, O> {
             connection.receiver.poll_transmit(now)
         });
         self.set_alarm(slot);
-        let Some(connection) = self.connections.get(slot) else {
-            return;
-        };
-        if let Some(asked) = connection.request
+        while let Some(connection) = self.connections.get(slot)
+            && let Some(asked) = connection.requests.front()
             && connection.receiver.delivered() >= asked.end
+            && let Some(asked) = connection.requests.pop_front()
         {
-            connection.request = None;
             let flow = connection.flow;
             self.answered(flow, &asked);
         }
@@ -191,6 +216,9 @@ impl<C: Deref<Target = Experiment>, O: Observer> Simulation<C, O> {
 
     /// The sender has taken in an event.
     pub(super) fn after_sender(&mut self, slot: u32) {
+        if self.connections.get(slot).is_none_or(|it| it.is_dead) {
+            return;
+        }
         self.run_controller(slot);
         self.send(slot, true, |connection, now| {
             connection.sender.poll_transmit(now)
@@ -228,51 +256,75 @@ impl<C: Deref<Target = Experiment>, O: Observer> Simulation<C, O> {
                 };
                 let edge = (&mut self.plane, &mut self.wire);
                 let goes_on = guest.pass(now, Direction::FromGuest, &mut passing, edge);
+                if guest.is_held {
+                    self.boxes.wake(guest.host);
+                }
                 self.wake_plane();
                 if !goes_on {
                     continue;
                 }
             }
-            let Some(connection) = self.connections.get(slot) else {
-                return;
-            };
-            let flow = &self.flows[connection.flow as usize];
-            let Some(hop) = flow.path(to_receiver, &mut connection.turns) else {
-                return;
-            };
-            let packet = PacketHandle {
-                connection: slot,
-                generation: connection.generation,
-                hop,
-                size_bytes: size_bytes(&segment),
-                ecn,
-                priority: self.config.flows[connection.flow as usize].priority,
-                to_receiver,
-                segment: self.segments.put(segment),
-            };
-            match self.routes.edge(hop) {
-                Some(edge) => self.enter(edge, packet),
-                None => self.segments.free(packet.segment),
-            }
+            self.launch(slot, to_receiver, segment, ecn);
+        }
+    }
+
+    /// A packet of a connection enters the network.
+    #[inline]
+    pub(super) fn launch(&mut self, slot: u32, to_receiver: bool, segment: Segment, ecn: Ecn) {
+        let Some(connection) = self.connections.get(slot) else {
+            return;
+        };
+        let flow = &self.flows[connection.flow as usize];
+        let Some(hop) = flow.path(to_receiver, &mut connection.turns) else {
+            return;
+        };
+        let packet = PacketHandle {
+            connection: slot,
+            generation: connection.generation,
+            hop,
+            size_bytes: size_bytes(&segment),
+            ecn,
+            priority: self.config.flows[connection.flow as usize].priority,
+            to_receiver,
+            bundle: flow.bundle,
+            segment: self.segments.put(segment),
+        };
+        match self.routes.edge(hop) {
+            Some(edge) => self.enter(edge, packet),
+            None => self.segments.free(packet.segment),
         }
     }
 
     /// An application's turn.
     pub(super) fn application_turn(&mut self, index: u32) {
+        if self.flows[index as usize].datagrams.is_some() {
+            return self.datagram_turn(index);
+        }
         let mut actions = std::mem::take(&mut self.actions);
         let flow = &mut self.flows[index as usize];
         let next = flow.source.turn(self.now, &mut actions);
         flow.alarm.set(next, Event::Flow(index), &mut self.events);
         for action in actions.drain(..) {
-            if action == Action::Open {
-                self.open(index);
-            } else {
-                self.perform(index, action);
+            match action {
+                Action::Open => self.open(index),
+                Action::Choose(number) => self.choose(index, number),
+                action => self.perform(index, action),
             }
         }
         self.actions = actions;
         if let Some(slot) = self.flows[index as usize].connection {
             self.after_sender(slot);
+        }
+    }
+
+    /// The actions that follow are about this connection of the flow's pool; those before were about
+    /// another, which now sends what it was given.
+    fn choose(&mut self, index: u32, number: u32) {
+        let flow = &mut self.flows[index as usize];
+        let before = flow.connection;
+        flow.connection = flow.pool.get(number as usize).copied();
+        if let Some(before) = before.filter(|before| flow.connection != Some(*before)) {
+            self.after_sender(before);
         }
     }
 
@@ -290,16 +342,24 @@ impl<C: Deref<Target = Experiment>, O: Observer> Simulation<C, O> {
             sender: Sender::new(tcp, now),
             receiver: Receiver::new(receiver, now),
             controller: ConnectionController::Opening,
+            is_dead: false,
             guest: flow.edge.as_mut().map(|edge| {
                 let ends = (address(ends.from, number), peer_address(ends.to));
-                Box::new(Guest::new((edge.host, index), ends, tcp, &mut edge.numbers))
+                let place = (edge.host, index, edge.is_held);
+                Box::new(Guest::new(place, ends, tcp, &mut edge.numbers))
             }),
             alarm: Alarm::default(),
-            request: None,
+            requests: VecDeque::new(),
             marked: 0,
             turns,
         });
         flow.connection = Some(slot);
+        if let Traffic::Pool { .. } = ends.traffic {
+            flow.pool.push(slot);
+        }
+        if let Some(guest) = self.connections.get(slot).and_then(|it| it.guest.as_ref()) {
+            self.boxes.open(&guest.key(), slot);
+        }
     }
 
     fn perform(&mut self, index: u32, action: Action) {
@@ -310,10 +370,10 @@ impl<C: Deref<Target = Experiment>, O: Observer> Simulation<C, O> {
         };
         let sender = &mut connection.sender;
         match action {
-            Action::Open => {}
+            Action::Open | Action::Choose(_) => {}
             Action::Ask(bytes) => {
                 let handshake = tcp.handshake && sender.written() == 0;
-                connection.request = Some(PendingRequest {
+                connection.requests.push_back(PendingRequest {
                     start: self.now,
                     end: sender.written().saturating_add(bytes),
                     bytes,
@@ -321,6 +381,19 @@ impl<C: Deref<Target = Experiment>, O: Observer> Simulation<C, O> {
                 });
                 sender.write(bytes);
                 let counts = self.now >= self.config.measure.from;
+                flow.measured.asked += u64::from(counts);
+            }
+            Action::AskFromAfar(bytes) => {
+                let way = flow.answer_time(&self.config, &self.routes);
+                let start = Time::ZERO + self.now.since(Time::ZERO + way);
+                connection.requests.push_back(PendingRequest {
+                    start,
+                    end: sender.written().saturating_add(bytes),
+                    bytes,
+                    ideal: flow.ideal_from_afar(&self.config, &self.routes, bytes, tcp.mss),
+                });
+                sender.write(bytes);
+                let counts = start >= self.config.measure.from;
                 flow.measured.asked += u64::from(counts);
             }
             Action::Write(bytes) => sender.write(bytes),
@@ -344,6 +417,7 @@ impl<C: Deref<Target = Experiment>, O: Observer> Simulation<C, O> {
         };
         let edge = (&mut self.plane, &mut self.wire);
         guest.pass(self.now, Direction::ToGuest, &mut passing, edge);
+        self.boxes.close(&guest.key());
         self.wake_plane();
     }
 

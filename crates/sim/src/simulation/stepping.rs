@@ -7,9 +7,10 @@ use fairwater_net::Time;
 use thiserror::Error;
 
 use super::{Simulation, SimulationError};
+use crate::bundles;
 use crate::connection::ConnectionController;
 use crate::flow::Open;
-use crate::{EdgeId, Experiment, Observer, Outcome};
+use crate::{BundleSnapshot, EdgeId, Experiment, Observer, Outcome};
 
 /// A flow now; counts are from the beginning. Several open connections count together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -129,6 +130,15 @@ impl<C: Deref<Target = Experiment>, O: Observer> Simulation<C, O> {
         self.edges.snapshot(edge.0, self.now)
     }
 
+    /// A bundle at an edge: `None` if there is no such edge or bundle, or none of its packets has
+    /// arrived there. Drops of which the queue has not told yet still count as queued.
+    pub fn bundle(&mut self, edge: EdgeId, bundle: &str) -> Option<BundleSnapshot> {
+        let names = bundles::names(&self.config);
+        let place = names.iter().position(|name| name == bundle)?;
+        let number = u8::try_from(place + 1).ok()?;
+        self.edges.bundle(edge.0, number, self.now)
+    }
+
     /// Sets cwnd (bytes), the pacing rate (bytes/s, 0 is none) or both of a flow that an algorithm
     /// of the plane controls, as the plane would at this moment: by a command in Fairwater's
     /// encoding that takes the plane's delay ([`crate::PlaneConfig::delay`]) to the flow's datapath
@@ -159,6 +169,17 @@ impl<C: Deref<Target = Experiment>, O: Observer> Simulation<C, O> {
         self.plane.command(controlled, (cwnd, rate), self.now);
         self.wake_plane();
         Ok(())
+    }
+
+    /// The sender of the flow's present connection dies, as a machine without power: it sends nothing any more, and
+    /// what comes for it is lost. Whether there was one. A box at the host's edge lives on.
+    pub fn kill(&mut self, flow: usize) -> bool {
+        let slot = self.flows.get(flow).and_then(|flow| flow.connection);
+        let Some(connection) = slot.and_then(|slot| self.connections.get(slot)) else {
+            return false;
+        };
+        connection.is_dead = true;
+        true
     }
 
     /// The time at which the simulation ends.

@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod basicdelay;
 mod bbr;
 mod bbr3;
 mod companies;

@@ -1,12 +1,15 @@
 //! Nimbus: Goyal et al., "Elasticity detection"; CCP §6.1; Bundler §4.3.
 
+mod detection;
 mod found;
 
 use std::fmt::Write;
 use std::sync::{Arc, Mutex};
 use std::{env, thread};
 
-use fairwater_algorithms::{Nimbus, NimbusCompetitive, NimbusConfig, NimbusDelay, NimbusFlow};
+use fairwater_algorithms::{
+    Nimbus, NimbusCompetitive, NimbusConfig, NimbusConfirm, NimbusDelay, NimbusFlow,
+};
 use fairwater_net::{Limit, Time};
 use fairwater_plane::{Algorithm, Control, Flow, FlowInfo, Plane, Report};
 use fairwater_sim::{Controller, Experiment, Native, Outcome, SizeCdf, Traffic, run};
@@ -93,6 +96,8 @@ enum Cross {
     Mixed,
     ConstantRate,
     PoissonRequests,
+    /// Requests whose handshakes pass the bottleneck.
+    Handshakes,
     LimitedByApplication,
 }
 
@@ -143,7 +148,7 @@ impl Cross {
             }
             Self::Mixed => constant(network.native(Native::Cubic), percent / 2),
             Self::ConstantRate => constant(network, percent),
-            Self::PoissonRequests => {
+            Self::PoissonRequests | Self::Handshakes => {
                 // All within the initial window.
                 let points = vec![(3_000.0, 0.0), (14_000.0, 1.0)];
                 let mut network = network.flow(
@@ -153,8 +158,10 @@ impl Cross {
                         load: rate(percent) as f64,
                     },
                 );
-                // A handshake through the queue would make the data answer to the pulses.
-                if let Some(requests) = network.flows.last_mut() {
+                // A handshake through the queue makes the data answer to the pulses.
+                if self == Self::PoissonRequests
+                    && let Some(requests) = network.flows.last_mut()
+                {
                     requests.tcp.handshake = false;
                 }
                 network
@@ -177,6 +184,8 @@ struct Case {
     mbit: u64,
     rtt_ms: u64,
     seed: u64,
+    /// Whether Nimbus is told the capacity.
+    told: bool,
 }
 
 const SECONDS: f64 = 40.0;
@@ -195,7 +204,8 @@ impl Case {
             flow.start = Time::from_millis(phase % 1_000);
         }
         let nimbus = NimbusConfig {
-            capacity: Some(self.mbit * 1_000_000 / 8),
+            capacity: self.told.then_some(self.mbit * 1_000_000 / 8),
+            confirm: NimbusConfirm::Always,
             ..NimbusConfig::default()
         };
         let (outcome, beliefs) = watched(&config, nimbus);
@@ -243,6 +253,7 @@ fn grid(links: &[(u64, u64)], seeds: std::ops::RangeInclusive<u64>) -> Vec<Case>
                         mbit,
                         rtt_ms,
                         seed,
+                        told: true,
                     });
                 }
             }

@@ -43,7 +43,7 @@ fn behind(algorithm: &str, ecn: bool, guest: FlowConfig) -> FlowConfig {
             ecn,
             police: false,
             max_scale: Some(3),
-            weight: None,
+            ..EdgeTreatment::default()
         }),
         ..guest
     }
@@ -100,7 +100,7 @@ fn treated(algorithm: &str, max_scale: Option<u8>) -> Option<EdgeTreatment> {
         ecn: false,
         police: true,
         max_scale,
-        weight: None,
+        ..EdgeTreatment::default()
     })
 }
 
@@ -276,6 +276,32 @@ fn requests_of_guests_are_answered_in_full_over_a_lossy_path() {
     }
 }
 
+/// A guest that answers losses itself sends less than the algorithm at the edge allows: what is delivered then says
+/// nothing of the path, and an algorithm that measures rates must not take the window away that the guest would grow
+/// into.
+#[test]
+fn a_guest_that_holds_itself_back_is_not_held_back_more() {
+    let mut ratios = Vec::new();
+    for seed in 1..=5 {
+        let took_s = |edge| {
+            let mut network = Dumbbell::new(50, 48, 300.0).flow(
+                Controller::Native(Native::Cubic),
+                Traffic::Bytes(10_000_000),
+            );
+            network.flows[0].edge = edge;
+            network.loss_per_mille = 10;
+            let outcome = run_alone(&network.config(seed));
+            let [request] = outcome.flows[0].requests.as_slice() else {
+                panic!("seed {seed}: not done: {:?}", outcome.flows[0]);
+            };
+            request.took.as_secs_f64()
+        };
+        ratios.push(took_s(treated("bbr", Some(7))) / took_s(None));
+    }
+    let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
+    assert!(mean < 1.1, "{ratios:?}");
+}
+
 #[test]
 fn the_same_seed_gives_the_same_outcome_and_another_one_other_numbers() {
     let guest = behind("reno", true, sender(Native::Cubic, Ecn::Off));
@@ -294,6 +320,7 @@ fn what_cannot_be_behind_an_edge_is_refused() {
         police: false,
         max_scale: Some(15),
         weight: Some(0),
+        ..EdgeTreatment::default()
     });
     network.flows[0].tcp = TcpConfig {
         ecn: Ecn::Dctcp,

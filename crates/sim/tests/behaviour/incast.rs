@@ -36,6 +36,7 @@ fn incast(controller: &Controller, segments: u64, period: Duration, seed: u64) -
             stop: None,
             priority: 0,
             tag: 0,
+            bundle: None,
             edge: None,
             tcp: TcpConfig {
                 min_rto: Duration::from_millis(1),
@@ -50,6 +51,7 @@ fn incast(controller: &Controller, segments: u64, period: Duration, seed: u64) -
         nodes: 2 + SENDERS,
         edges,
         flows,
+        bundles: Vec::new(),
         plane: PlaneConfig {
             delay: Duration::from_micros(10),
             period,

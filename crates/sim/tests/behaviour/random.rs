@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use fairwater_net::{
     Capacity, CoDelConfig, DrrConfig, FqCoDelConfig, Jitter, Limit, LinkConfig, LossConfig,
-    PieConfig, Probability, QueueConfig, Rate, RateSchedule, Reordering, SfqConfig, StepConfig,
-    Time,
+    PieConfig, PriorityConfig, Probability, QueueConfig, Rate, RateSchedule, Reordering, SfqConfig,
+    StepConfig, Time, WdrrConfig,
 };
 use fairwater_sim::{
     Balancing, Controller, Ecn, EdgeId, Experiment, FlowConfig, Measure, Native, NodeId, Outcome,
@@ -59,10 +59,22 @@ fn queue() -> impl Strategy<Value = QueueConfig> {
         })
     });
     let prioritised = prop::collection::vec(limit.clone().prop_map(QueueConfig::DropTail), 1..3);
+    let weighted = (prioritised.clone(), 1..5u32, limit.clone());
+    let weighted = weighted.prop_map(|(classes, weight, limit)| {
+        QueueConfig::Wdrr(WdrrConfig {
+            weights: (weight..).take(classes.len()).collect(),
+            classes,
+            quantum_bytes: 1500,
+            limit,
+        })
+    });
     prop_oneof![
-        4 => limit.prop_map(QueueConfig::DropTail),
+        4 => limit.clone().prop_map(QueueConfig::DropTail),
         1 => marking,
-        1 => prioritised.prop_map(QueueConfig::Priority),
+        1 => (prioritised, limit).prop_map(|(classes, limit)| {
+            QueueConfig::Priority(PriorityConfig { classes, limit })
+        }),
+        1 => weighted,
         1 => prop_oneof![
             Just(QueueConfig::CoDel(CoDelConfig::default())),
             Just(QueueConfig::FqCoDel(FqCoDelConfig::default())),
@@ -212,6 +224,7 @@ fn flow() -> impl Strategy<Value = FlowConfig> {
                     stop: length.map(|length| start + length + Duration::from_nanos(1)),
                     priority,
                     tag: 0,
+                    bundle: None,
                     edge: None,
                     tcp,
                 }
@@ -250,6 +263,7 @@ fn config() -> impl Strategy<Value = Experiment> {
                     .map(|((from, to), link)| edge("any", from, to, link))
                     .collect(),
                 flows,
+                bundles: Vec::new(),
                 plane: PlaneConfig {
                     delay,
                     period,

@@ -56,6 +56,7 @@ impl Dumbbell {
             stop: None,
             priority: 0,
             tag: 0,
+            bundle: None,
             edge: None,
             tcp: TcpConfig::default(),
         });
@@ -94,6 +95,7 @@ impl Dumbbell {
             nodes: 2 + 2 * u32::try_from(flows.len()).unwrap(),
             edges,
             flows,
+            bundles: Vec::new(),
             plane: PlaneConfig::default(),
             measure: Measure::default(),
         }

@@ -388,6 +388,15 @@ impl Sender {
         self.rtt.smoothed() / 1_000
     }
 
+    /// Least RTT, µs; 0 before the first sample.
+    #[must_use]
+    pub fn min_rtt_us(&self) -> u64 {
+        match self.rtt.min() {
+            u64::MAX => 0,
+            least => least / 1_000,
+        }
+    }
+
     /// The retransmission timeout as it is now, backed off or not (RFC 6298).
     #[must_use]
     pub fn rto(&self) -> Duration {

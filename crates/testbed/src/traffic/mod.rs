@@ -13,6 +13,7 @@ use fairwater_results::TrafficProgram;
 use crate::error::TestbedError;
 use crate::packet::FIRST_PORT;
 use crate::path::Path;
+use fairwater_netlink::Namespace;
 
 /// One flow to be sent.
 #[derive(Debug)]
@@ -73,23 +74,24 @@ pub(crate) enum Flow {
 }
 
 impl Flow {
-    /// Starts a flow.
+    /// Starts a flow that `sender` sends.
     ///
     /// # Errors
     /// [`TestbedError::Traffic`], or [`TestbedError::System`] when a process or thread cannot be made.
     pub(crate) fn start(
         program: TrafficProgram,
         path: &Path,
+        sender: &Namespace,
         spec: &FlowSpec<'_>,
     ) -> Result<Self, TestbedError> {
         let receiver: IpAddr = path.receiver_address;
         match program {
             TrafficProgram::Iperf3 => {
-                iperf3::Iperf3::start(path.sender.as_fd(), path.receiver.as_fd(), receiver, spec)
+                iperf3::Iperf3::start(sender.as_fd(), path.receiver.as_fd(), receiver, spec)
                     .map(Flow::Iperf3)
             }
             TrafficProgram::Bulk => {
-                bulk::Bulk::start(path.sender.as_fd(), path.receiver.as_fd(), receiver, spec)
+                bulk::Bulk::start(sender.as_fd(), path.receiver.as_fd(), receiver, spec)
                     .map(Flow::Bulk)
             }
         }

@@ -42,12 +42,6 @@ impl Driver {
 
     /// A flow that another algorithm controlled before, with its slow start threshold, bytes.
     pub(crate) fn with_ssthresh(spec: &str, ssthresh: Option<u64>) -> Self {
-        let choice = fairwater_algorithms::by_spec(spec).unwrap();
-        let mut plane = Plane::new();
-        plane.add(|programs| choice.build(programs)).unwrap();
-        let programs = plane.algorithms()[0].programs();
-        let programs: Vec<_> = programs.iter().map(|p| p.program().clone()).collect();
-        let programs: &'static [Program] = programs.leak();
         let info = FlowInfo {
             local: "192.0.2.1:1".parse().unwrap(),
             remote: "192.0.2.2:2".parse().unwrap(),
@@ -56,12 +50,32 @@ impl Driver {
             ssthresh,
             ..FlowInfo::default()
         };
+        Self::with_info(spec, &info)
+    }
+
+    /// A bundle, which has no addresses.
+    pub(crate) fn of_bundle(spec: &str) -> Self {
+        let info = FlowInfo {
+            mss: MSS as u32,
+            cwnd: INITIAL_WINDOW,
+            ..FlowInfo::default()
+        };
+        Self::with_info(spec, &info)
+    }
+
+    fn with_info(spec: &str, info: &FlowInfo) -> Self {
+        let choice = fairwater_algorithms::by_spec(spec).unwrap();
+        let mut plane = Plane::new();
+        plane.add(|programs| choice.build(programs)).unwrap();
+        let programs = plane.algorithms()[0].programs();
+        let programs: Vec<_> = programs.iter().map(|p| p.program().clone()).collect();
+        let programs: &'static [Program] = programs.leak();
         let mut staged = Staged::default();
         plane.on_event(
             Event::Created {
                 flow: FLOW,
                 algorithm: 0,
-                info: &info,
+                info,
             },
             &mut staged,
         );

@@ -3,5 +3,6 @@
 pub(crate) mod acks;
 pub(crate) mod driver;
 pub(crate) mod kernel;
+pub(crate) mod limiter;
 pub(crate) mod path;
 pub(crate) mod samples;

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use fairwater_edge_tc::{EdgeError, not_in_kernel};
+
 use crate::failure::Failure;
 use crate::hosting::read_edge_policy;
 use crate::output;
@@ -17,6 +19,14 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let policy = read_edge_policy(&args.file, None)?;
+    let lacking = not_in_kernel(&policy);
+    if !lacking.is_empty() {
+        let refusal = EdgeError::NotInKernel(lacking);
+        return Err(Failure::BadInput(format!(
+            "{}: {refusal}",
+            args.file.display()
+        )));
+    }
     for name in policy.algorithms() {
         let folder = args.file.parent().unwrap_or(std::path::Path::new(""));
         fairwater_hosting::resolve(&name, folder)?;

@@ -56,25 +56,18 @@ fn text(status: &EdgeStatus, all: bool) -> String {
     let is_shown = |row: &&ConnectionRow| all || row.state != "passed";
     let shown: Vec<_> = status.connections.iter().filter(is_shown).collect();
     let mut table = Table::new();
-    table.load_style(NOTHING).set_header([
-        "port",
-        "guest",
-        "peer",
-        "algorithm",
-        "state",
-        "limit",
-        "RTT",
-        "acked",
-        "idle",
-        "why",
-    ]);
-    for index in 5..9 {
+    let is_buffered = shown.iter().any(|row| row.buffer.is_some());
+    let of_buffers = if is_buffered { &OF_BUFFERS[..] } else { &[] };
+    let header = [&FIRST[..], of_buffers, &["idle", "why"]].concat();
+    let numbers = 5..header.len() - 1;
+    table.load_style(NOTHING).set_header(header);
+    for index in numbers {
         if let Some(column) = table.column_mut(index) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
     for row in &shown {
-        table.add_row(cells(row));
+        table.add_row(cells(row, is_buffered));
     }
     if !shown.is_empty() {
         text += &format!("\n{table}\n");
@@ -101,11 +94,26 @@ fn text(status: &EdgeStatus, all: bool) -> String {
     text
 }
 
-fn cells(row: &ConnectionRow) -> [String; 10] {
+/// The first columns.
+const FIRST: [&str; 8] = [
+    "port",
+    "guest",
+    "peer",
+    "algorithm",
+    "state",
+    "limit",
+    "RTT",
+    "acked",
+];
+
+/// Columns of connections whose data is held, if there are any.
+const OF_BUFFERS: [&str; 3] = ["buffered", "resent", "hidden"];
+
+fn cells(row: &ConnectionRow, is_buffered: bool) -> Vec<String> {
     let none = || "–".to_owned();
     let size = |size: Option<u64>| size.map_or_else(none, bytes);
     let vlan: String = row.vlan.iter().map(|id| format!(" vlan {id}")).collect();
-    [
+    let mut cells = vec![
         format!("{}{vlan}", row.port),
         row.guest.to_string(),
         row.peer.to_string(),
@@ -114,7 +122,15 @@ fn cells(row: &ConnectionRow) -> [String; 10] {
         size(row.limit_bytes),
         row.srtt_us.map_or_else(none, micros),
         size(row.bytes_acked),
-        age(Duration::from_millis(row.idle_ms)),
-        row.why.clone(),
-    ]
+    ];
+    if is_buffered {
+        let number = |number: Option<u64>| number.map_or_else(none, |number| number.to_string());
+        let buffer = row.buffer.as_ref();
+        cells.push(size(buffer.map(|buffer| buffer.bytes)));
+        cells.push(number(buffer.map(|buffer| buffer.resent)));
+        cells.push(number(buffer.map(|buffer| buffer.hidden_acks)));
+    }
+    cells.push(age(Duration::from_millis(row.idle_ms)));
+    cells.push(row.why.clone());
+    cells
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use fairwater_experiment::Progress;
-use fairwater_hosting::{HostedAlgorithms, NamedAlgorithm, resolve, sample_controllers};
+use fairwater_hosting::{HostedAlgorithms, LabEdge, NamedAlgorithm, resolve, sample_controllers};
 use fairwater_lab::points::{check_real, run_real};
 use fairwater_linux::{Options, probe};
 use fairwater_results::{ControllerProbe, PointResult};
@@ -17,13 +17,16 @@ use crate::failure::Failure;
 
 /// Runs what is missing; all results in the order of the grid.
 pub(super) fn run(job: &Job<'_>) -> Result<Vec<PointResult>, Failure> {
-    let texts = job.scenario.algorithms();
+    let texts = job.scenario.sender_algorithms();
+    let edge = LabEdge {
+        folder: job.scenario_folder.to_owned(),
+    };
     let mut results = job.kept();
     let done = results.iter().flatten().count();
     // Before anything is attached, whatever would keep a point from running is found.
     for (index, kept) in results.iter().enumerate() {
         if kept.is_none() {
-            check_real(&job.point(index), stand_in)?;
+            check_real(&job.point(index), stand_in, Some(&edge))?;
         }
     }
     let mut hosting = match texts.is_empty() || done == results.len() {
@@ -37,7 +40,7 @@ pub(super) fn run(job: &Job<'_>) -> Result<Vec<PointResult>, Failure> {
         if slot.is_some() || job.stop.is_asked() {
             continue;
         }
-        match run_point(job, &job.point(index), &attached, &mut hosting, &mut watch) {
+        match run_point(job, index, &attached, &edge, &mut hosting, &mut watch) {
             Ok(result) => {
                 watch.done(&result);
                 *slot = Some(result);
@@ -58,11 +61,13 @@ pub(super) fn run(job: &Job<'_>) -> Result<Vec<PointResult>, Failure> {
 /// Runs one point and keeps its result; prints what the plane said meanwhile.
 fn run_point(
     job: &Job<'_>,
-    point: &Point,
+    index: usize,
     attached: &Attached,
+    edge: &LabEdge,
     hosting: &mut Option<HostedAlgorithms>,
     watch: &mut Watch,
 ) -> Result<PointResult, Failure> {
+    let point = &job.point(index);
     let controllers = hosting
         .is_some()
         .then_some(sample_controllers as ControllerProbe);
@@ -70,6 +75,7 @@ fn run_point(
         point,
         |sender: &Sender| attached.kernel_sender(sender),
         controllers,
+        Some(edge),
         job.stop.flag(),
         &mut |progress: &Progress| watch.during(progress.elapsed, progress.duration),
     );

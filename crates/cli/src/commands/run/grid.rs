@@ -123,13 +123,9 @@ fn one(job: &Job<'_>, point: &Point) -> Result<Option<PointResult>, Failure> {
 /// A plane that hosts each algorithm of a point under the text that the scenario has for it.
 fn plane(point: &Point, folder: &Path) -> Result<Plane, Failure> {
     let mut algorithms = Vec::new();
-    for group in &point.groups {
-        for text in group.algorithms() {
-            if algorithms.iter().all(|(name, _)| name != text) {
-                let chosen = resolve(text, folder)?;
-                algorithms.push((text.clone(), chosen));
-            }
-        }
+    for text in point.algorithms() {
+        let chosen = resolve(&text, folder)?;
+        algorithms.push((text, chosen));
     }
     hosting::plane(&algorithms)
 }

@@ -176,11 +176,7 @@ fn edges(result: &PointResult) -> String {
     ];
     let queueing =
         |spread: Option<Spread>, of: fn(Spread) -> Option<f64>| maybe_us(spread.and_then(of));
-    let mut used: Vec<_> = result
-        .edges
-        .iter()
-        .filter(|edge| edge.utilisation > 0.0)
-        .collect();
+    let mut used: Vec<_> = result.used_edges().collect();
     used.sort_by(|a, b| b.utilisation.total_cmp(&a.utilisation));
     let rows = used.iter().take(FLOWS).map(|edge| {
         vec![

@@ -72,6 +72,14 @@ pub(super) struct TopSample {
 /// A flow of a plane, by the plane's name and process, slot and generation.
 type Key = (String, u32, (u32, u32));
 
+/// A flow that a plane tells of.
+#[derive(Debug)]
+pub(super) struct ToldFlow {
+    /// The plane's number of the flow, and its generation.
+    pub(super) id: (u32, u32),
+    pub(super) row: Row,
+}
+
 /// Computes rates from successive samples.
 #[derive(Debug, Default)]
 pub(super) struct RateTracker {
@@ -80,7 +88,12 @@ pub(super) struct RateTracker {
 
 impl RateTracker {
     /// A sample, `elapsed` after the last. A plane that is gone is shown while it has flows.
-    pub(super) fn sample(&mut self, planes: &[PlaneSnapshot], elapsed: Duration) -> TopSample {
+    pub(super) fn sample(
+        &mut self,
+        planes: &[PlaneSnapshot],
+        told: Vec<ToldFlow>,
+        elapsed: Duration,
+    ) -> TopSample {
         let mut acked = HashMap::new();
         let mut sample = TopSample::default();
         for plane in planes
@@ -99,18 +112,29 @@ impl RateTracker {
             });
             for flow in &plane.flows {
                 let key = (plane.name.clone(), plane.pid, flow.id);
-                let delivery = self.acked.get(&key).and_then(|before| {
-                    bits_per_s(flow.bytes_acked.saturating_sub(*before), elapsed)
-                });
+                let delivery = self.delivery(&key, flow.bytes_acked, elapsed);
                 acked.insert(key, flow.bytes_acked);
                 sample.flows.push(row(plane, flow, &sizes, delivery));
             }
+        }
+        for ToldFlow { id, mut row } in told {
+            let key = (row.algorithm.clone(), row.pid, id);
+            if let Some(bytes) = row.bytes_acked {
+                row.delivery_bits_per_s = self.delivery(&key, bytes, elapsed);
+                acked.insert(key, bytes);
+            }
+            sample.flows.push(row);
         }
         sample
             .flows
             .sort_by_key(|row| std::cmp::Reverse(row.delivery_bits_per_s));
         self.acked = acked;
         sample
+    }
+
+    fn delivery(&self, key: &Key, bytes_acked: u64, elapsed: Duration) -> Option<u64> {
+        let before = self.acked.get(key)?;
+        bits_per_s(bytes_acked.saturating_sub(*before), elapsed)
     }
 }
 
@@ -204,7 +228,11 @@ pub(super) mod tests {
     #[test]
     fn delivery_rates_are_what_was_acknowledged_between_samples() {
         let mut tracker = RateTracker::default();
-        let first = tracker.sample(&[plane(vec![flow(0, 1000), flow(1, 0)])], Duration::ZERO);
+        let first = tracker.sample(
+            &[plane(vec![flow(0, 1000), flow(1, 0)])],
+            vec![],
+            Duration::ZERO,
+        );
         assert!(
             first
                 .flows
@@ -212,7 +240,7 @@ pub(super) mod tests {
                 .all(|row| row.delivery_bits_per_s.is_none())
         );
         let second = [plane(vec![flow(0, 1000), flow(1, 6_000_000), flow(2, 77)])];
-        let sample = tracker.sample(&second, Duration::from_secs(2));
+        let sample = tracker.sample(&second, vec![], Duration::from_secs(2));
         let rates: Vec<_> = sample
             .flows
             .iter()
@@ -225,13 +253,27 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn what_a_plane_tells_of_has_rates_too() {
+        let told = |bytes: u64| {
+            let plane = plane(vec![flow(0, bytes)]);
+            let row = row(&plane, &plane.flows[0], &HashMap::new(), None);
+            vec![ToldFlow { id: (0, 1), row }]
+        };
+        let mut tracker = RateTracker::default();
+        let first = tracker.sample(&[], told(1000), Duration::ZERO);
+        assert_eq!(first.flows[0].delivery_bits_per_s, None);
+        let second = tracker.sample(&[], told(3_001_000), Duration::from_secs(1));
+        assert_eq!(second.flows[0].delivery_bits_per_s, Some(24_000_000));
+    }
+
+    #[test]
     fn a_plane_that_is_gone_is_shown_for_its_flows_only() {
         let gone = |flows| PlaneSnapshot {
             alive: false,
             ..plane(flows)
         };
         let planes = [gone(vec![]), gone(vec![flow(0, 0)]), plane(vec![])];
-        let sample = RateTracker::default().sample(&planes, Duration::ZERO);
+        let sample = RateTracker::default().sample(&planes, vec![], Duration::ZERO);
         let shown: Vec<_> = sample.planes.iter().map(|p| (p.alive, p.flows)).collect();
         assert_eq!(shown, [(false, 1), (true, 0)]);
     }
@@ -247,7 +289,7 @@ pub(super) mod tests {
         // Numbers are the plane's own.
         let mut other = plane(vec![member(0, 0, "tag 7")]);
         other.pid = 43;
-        let sample = RateTracker::default().sample(&[plane(flows), other], Duration::ZERO);
+        let sample = RateTracker::default().sample(&[plane(flows), other], vec![], Duration::ZERO);
         let counts: Vec<_> = sample.planes.iter().map(|p| p.aggregates).collect();
         assert_eq!(counts, [2, 1]);
         let shown: Vec<_> = sample
@@ -269,10 +311,10 @@ pub(super) mod tests {
     #[test]
     fn a_slot_given_out_again_is_another_flow() {
         let mut tracker = RateTracker::default();
-        tracker.sample(&[plane(vec![flow(0, 1_000_000)])], Duration::ZERO);
+        tracker.sample(&[plane(vec![flow(0, 1_000_000)])], vec![], Duration::ZERO);
         let mut next = flow(0, 10);
         next.id = (0, 2);
-        let sample = tracker.sample(&[plane(vec![next])], Duration::from_secs(1));
+        let sample = tracker.sample(&[plane(vec![next])], vec![], Duration::from_secs(1));
         assert_eq!(sample.flows[0].delivery_bits_per_s, None);
     }
 
@@ -280,8 +322,11 @@ pub(super) mod tests {
     fn no_rate_is_not_a_rate_of_zero() {
         let mut paced = flow(1, 0);
         paced.rate = 1_000_000;
-        let sample =
-            RateTracker::default().sample(&[plane(vec![flow(0, 0), paced])], Duration::ZERO);
+        let sample = RateTracker::default().sample(
+            &[plane(vec![flow(0, 0), paced])],
+            vec![],
+            Duration::ZERO,
+        );
         let rates: Vec<_> = sample.flows.iter().map(|row| row.rate_bits_per_s).collect();
         assert_eq!(rates, [None, Some(8_000_000)]);
     }

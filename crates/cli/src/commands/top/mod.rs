@@ -1,7 +1,7 @@
 //! `fairwater top`.
 
 mod flows;
-mod links;
+mod planes;
 mod screen;
 mod text;
 
@@ -30,12 +30,12 @@ Examples:
 States: starting (no program chosen yet), running (under its algorithm), fallback (under Cubic in
 the kernel because the plane is gone or silent), faulted (under Cubic until the flow closes, because
 its program or algorithm failed). A kernel that does not offer its Cubic to eBPF has Reno instead:
-`fairwater doctor` tells. Flows of datapaths in other processes appear if `fairwater up` serves
-these datapaths. Delivery is the rate acknowledged within the interval. Flows of an aggregate share
+`fairwater doctor` tells. Guests' connections appear if `fairwater edge` or
+`fairwater up` controls them, flows of datapaths in other processes if `fairwater up` serves them. Delivery is the rate acknowledged within the interval. Flows of an aggregate share
 one controller: the table shows the aggregate's key and number of flows. A narrow terminal shows
 fewer columns.";
 
-/// Watch the flows of every attached algorithm, and those of datapaths in other processes
+/// Watch the flows of every attached algorithm, guests' connections at an edge, and flows of datapaths in other processes
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -53,7 +53,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    if !links::answers(&args.control) {
+    if !planes::answer(&args.control) {
         probe::probe().require()?;
     }
     if args.json || args.once || !io::stdout().is_terminal() {
@@ -84,7 +84,7 @@ fn once(args: &Args) -> Result<TopSample, Failure> {
     let interval = args.interval;
     let stop = Stop::on_signals().map_err(Failure::io("handling signals"))?;
     let mut tracker = RateTracker::default();
-    tracker.sample(&observe::planes(), Duration::ZERO);
+    sample(args, &mut tracker, Duration::ZERO);
     let start = Instant::now();
     while start.elapsed() < interval {
         Failure::if_interrupted(&stop)?;
@@ -95,9 +95,7 @@ fn once(args: &Args) -> Result<TopSample, Failure> {
 
 /// A sample, `elapsed` after the last.
 fn sample(args: &Args, tracker: &mut RateTracker, elapsed: Duration) -> TopSample {
-    let mut sample = tracker.sample(&observe::planes(), elapsed);
-    links::add(&args.control, &mut sample);
-    sample
+    tracker.sample(&observe::planes(), planes::flows(&args.control), elapsed)
 }
 
 fn live(terminal: &mut DefaultTerminal, args: &Args) -> Result<(), Failure> {

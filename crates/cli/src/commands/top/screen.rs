@@ -12,6 +12,7 @@ use super::text::{self, TextTable};
 /// Draws a sample; `scroll` keeps the selected row.
 pub(super) fn draw(frame: &mut Frame<'_>, sample: &TopSample, scroll: &mut TableState) {
     let head: Vec<Line<'_>> = match sample.planes.as_slice() {
+        [] if !sample.flows.is_empty() => Vec::new(),
         [] => vec!["No algorithm is attached on this machine.".into()],
         planes => planes
             .iter()
@@ -75,7 +76,7 @@ mod tests {
     #[test]
     fn every_flow_has_its_line() {
         let flows = (0..3).map(|slot| flow(slot, 0)).collect();
-        let sample = RateTracker::default().sample(&[plane(flows)], Duration::ZERO);
+        let sample = RateTracker::default().sample(&[plane(flows)], vec![], Duration::ZERO);
         let text = screen(&sample, 130, 20);
         assert!(text.contains("process 42 is alive, 3 flows"), "{text}");
         for port in ["5000", "5001", "5002"] {
@@ -86,7 +87,8 @@ mod tests {
     #[test]
     fn a_narrow_terminal_has_whole_columns_and_the_aggregates_among_them() {
         let flows = (0..3).map(|slot| member(slot, 0, "to 10.0.0.2"));
-        let sample = RateTracker::default().sample(&[plane(flows.collect())], Duration::ZERO);
+        let sample =
+            RateTracker::default().sample(&[plane(flows.collect())], vec![], Duration::ZERO);
         let wide = screen(&sample, 160, 10);
         for column in text::COLUMNS {
             assert!(wide.contains(column), "{column} in {wide}");
@@ -101,7 +103,8 @@ mod tests {
 
     #[test]
     fn a_tiny_terminal_is_drawn_too() {
-        let sample = RateTracker::default().sample(&[plane(vec![flow(0, 0)])], Duration::ZERO);
+        let sample =
+            RateTracker::default().sample(&[plane(vec![flow(0, 0)])], vec![], Duration::ZERO);
         for size in [(1, 1), (20, 2), (5, 40)] {
             screen(&sample, size.0, size.1);
         }

@@ -156,7 +156,7 @@ pub(super) fn plane(plane: &PlaneRow) -> String {
 /// A sample as a table for people and pipes.
 pub(super) fn table(sample: &TopSample) -> String {
     let mut text: String = sample.planes.iter().map(|p| plane(p) + "\n").collect();
-    if sample.planes.is_empty() {
+    if sample.planes.is_empty() && sample.flows.is_empty() {
         text += "No algorithm is attached on this machine.\n";
     }
     if !sample.flows.is_empty() {
@@ -189,8 +189,12 @@ mod tests {
     #[test]
     fn a_sample_is_one_line_a_plane_and_one_a_flow() {
         let mut tracker = RateTracker::default();
-        tracker.sample(&[plane(vec![flow(0, 0)])], Duration::ZERO);
-        let sample = tracker.sample(&[plane(vec![flow(0, 6_000_000)])], Duration::from_secs(1));
+        tracker.sample(&[plane(vec![flow(0, 0)])], vec![], Duration::ZERO);
+        let sample = tracker.sample(
+            &[plane(vec![flow(0, 6_000_000)])],
+            vec![],
+            Duration::from_secs(1),
+        );
         let text = table(&sample);
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines.len(), 3, "{text}");
@@ -210,10 +214,11 @@ mod tests {
 
     #[test]
     fn an_aggregate_is_shown_where_there_is_one() {
-        let alone = RateTracker::default().sample(&[plane(vec![flow(0, 0)])], Duration::ZERO);
+        let alone =
+            RateTracker::default().sample(&[plane(vec![flow(0, 0)])], vec![], Duration::ZERO);
         assert!(!table(&alone).contains("aggregate"), "{}", table(&alone));
         let flows = vec![member(0, 0, "to 10.0.0.2"), flow(1, 0)];
-        let sample = RateTracker::default().sample(&[plane(flows)], Duration::ZERO);
+        let sample = RateTracker::default().sample(&[plane(flows)], vec![], Duration::ZERO);
         let text = table(&sample);
         assert!(text.contains("2 flows in 1 aggregate\n"), "{text}");
         let lines: Vec<_> = text.lines().collect();
@@ -226,7 +231,7 @@ mod tests {
         #[test]
         fn a_table_fits_its_width(width in 0..200_usize, members in 0..3_u32) {
             let flows = (0..members).map(|slot| member(slot, 0, "to 2001:db8::17")).chain([flow(9, 0)]);
-            let sample = RateTracker::default().sample(&[plane(flows.collect())], Duration::ZERO);
+            let sample = RateTracker::default().sample(&[plane(flows.collect())], vec![], Duration::ZERO);
             let table = TextTable::new(&sample).within(width);
             let line = table.widths().iter().sum::<usize>() + table.header.len() - 1;
             prop_assert!(line <= width || table.header == ["remote"], "{table:?}");

@@ -362,7 +362,9 @@ impl From<TestbedError> for Failure {
             | TestbedError::TooManyFlows { .. }
             | TestbedError::Duration { .. }
             | TestbedError::UnknownCongestionControl { .. } => Self::BadInput(error.to_string()),
-            TestbedError::Traffic { .. }
+            TestbedError::NoEdge
+            | TestbedError::Edge(_)
+            | TestbedError::Traffic { .. }
             | TestbedError::Part { .. }
             | TestbedError::System { .. } => Self::Other(error.to_string()),
         }

@@ -5,6 +5,8 @@ mod rules;
 mod selectors;
 mod values;
 
+pub use selectors::read_selector;
+
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -13,6 +15,7 @@ use fairwater_document::fields::Fields;
 use fairwater_document::quantity;
 use fairwater_document::tree::{self, Key, Node, Value};
 
+use crate::buffer::BufferConfig;
 use crate::select::SelectorConfig;
 
 use super::{Conditions, Defaults, EdgePolicy, Rule};
@@ -83,7 +86,11 @@ impl<'a> Document<'a> {
             Fields::of("a tenant", node, sink).map(values::tenant)
         });
         self.selectors = named(root.node("selector"), "`[selector]`", sink, |name, node| {
-            selectors::selector(name, node, self).map(Arc::new)
+            let reading = selectors::Reading {
+                sink,
+                check_algorithm: &|key, node, name| self.check_algorithm(key, node, name),
+            };
+            selectors::selector(name, node, &reading).map(Arc::new)
         });
         let selectors = self.selectors.iter().filter_map(|each| each.value.clone());
         let mut policy = EdgePolicy {
@@ -204,7 +211,17 @@ fn defaults(mut fields: Fields<'_>) -> Defaults {
         period("closing", table.closing),
         period("half_open", table.half_open),
     );
+    let mut bytes = |key, usual: usize| {
+        let read = fields.optional(key, values::buffer);
+        read.unwrap_or(usual)
+    };
+    let buffers = BufferConfig {
+        max_flow_bytes: bytes("max_buffer_per_flow", usual.buffers.max_flow_bytes),
+        max_bytes: bytes("max_buffers", usual.buffers.max_bytes),
+        ..usual.buffers
+    };
     let defaults = Defaults {
+        buffers,
         grace: fields
             .optional("grace", values::grace)
             .unwrap_or(usual.grace),

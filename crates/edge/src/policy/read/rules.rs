@@ -156,7 +156,7 @@ fn treatment(fields: &mut Fields<'_>, document: &mut Document<'_>) -> Treatment 
     if let Some(selector) = &selector {
         algorithm = Arc::clone(&selector.first);
     }
-    fields.optional("mode", values::mode);
+    let mode = fields.optional("mode", values::mode).unwrap_or_default();
     fields.optional("native_ecn", values::native_ecn);
     let mut boolean = |key| fields.optional(key, quantity::boolean).unwrap_or(false);
     let (ecn, police) = (boolean("ecn"), boolean("police"));
@@ -177,6 +177,7 @@ fn treatment(fields: &mut Fields<'_>, document: &mut Document<'_>) -> Treatment 
             weight,
         }),
         selector,
+        mode,
         ..Treatment::default()
     }
 }

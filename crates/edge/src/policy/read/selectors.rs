@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fairwater_document::diagnostic::Diagnostic;
+use fairwater_document::diagnostic::{Diagnostic, Sink};
 use fairwater_document::fields::{Fields, InvalidValue, refuse};
 use fairwater_document::quantity;
 use fairwater_document::tree::{Node, Value};
 use fairwater_net::Probability;
 
-use super::Document;
 use crate::select::{Clause, Condition, Measure, SelectorConfig};
 
 /// Most clauses of a selector.
@@ -19,22 +18,45 @@ const MAX_MARGIN: Probability = Probability::percent(90);
 /// Longest window, and longest hold time.
 const MAX_TIME: Duration = Duration::from_secs(3600);
 
+/// Where what is wrong goes, and what says so of an algorithm's name: it gets the key, its value and the name.
+pub(super) struct Reading<'a> {
+    pub(super) sink: &'a Sink,
+    pub(super) check_algorithm: &'a dyn Fn(&str, &Node, &str),
+}
+
+/// Reads a selector: the table `[selector.NAME]` of a policy of an edge, for other documents that have one.
+/// `check_algorithm` gets key, value and name of each algorithm, and tells `sink` if there is none of that name. `None`
+/// if something is wrong; `sink` has it then.
+#[must_use]
+pub fn read_selector(
+    name: &str,
+    node: &Node,
+    sink: &Sink,
+    check_algorithm: &dyn Fn(&str, &Node, &str),
+) -> Option<SelectorConfig> {
+    let reading = Reading {
+        sink,
+        check_algorithm,
+    };
+    selector(&Arc::from(name), node, &reading)
+}
+
 /// Reads a selector.
 pub(super) fn selector(
     name: &Arc<str>,
     node: &Node,
-    document: &Document<'_>,
+    reading: &Reading<'_>,
 ) -> Option<SelectorConfig> {
-    let mut fields = Fields::of("a selector", node, document.sink)?;
-    let said = document.sink.said();
+    let mut fields = Fields::of("a selector", node, reading.sink)?;
+    let said = reading.sink.said();
     let hold = fields.optional("hold", time).unwrap_or_default();
     let window = fields.optional("window", time).unwrap_or_default();
     let margin = fields.optional("margin", margin).unwrap_or_default();
     let least_packets = fields.optional("least_packets", quantity::integer);
-    let first = algorithm(&mut fields, "first", document);
-    let clauses = clauses(&mut fields, document);
+    let first = algorithm(&mut fields, "first", reading);
+    let clauses = clauses(&mut fields, reading);
     fields.finish();
-    if document.sink.said() != said {
+    if reading.sink.said() != said {
         return None;
     }
     let first = first.or_else(|| Some(Arc::clone(&clauses.first()?.algorithm)))?;
@@ -53,15 +75,15 @@ pub(super) fn selector(
 fn algorithm(
     fields: &mut Fields<'_>,
     key: &'static str,
-    document: &Document<'_>,
+    reading: &Reading<'_>,
 ) -> Option<Arc<str>> {
     let node = fields.node(key)?;
     let name = fields.optional(key, quantity::text)?;
-    document.check_algorithm(key, node, &name);
+    (reading.check_algorithm)(key, node, &name);
     Some(Arc::from(name))
 }
 
-fn clauses(fields: &mut Fields<'_>, document: &Document<'_>) -> Vec<Clause> {
+fn clauses(fields: &mut Fields<'_>, reading: &Reading<'_>) -> Vec<Clause> {
     let Some(node) = fields.node("when") else {
         fields.missing("when");
         return Vec::new();
@@ -72,7 +94,7 @@ fn clauses(fields: &mut Fields<'_>, document: &Document<'_>) -> Vec<Clause> {
         return Vec::new();
     };
     let say = |node: &Node, message: String| {
-        document
+        reading
             .sink
             .push(Diagnostic::new(node.span.clone(), message));
     };
@@ -81,7 +103,7 @@ fn clauses(fields: &mut Fields<'_>, document: &Document<'_>) -> Vec<Clause> {
     }
     let mut clauses = Vec::new();
     for (index, item) in items.iter().enumerate() {
-        let Some(clause) = clause(item, document) else {
+        let Some(clause) = clause(item, reading) else {
             continue;
         };
         let is_last = index + 1 == items.len();
@@ -98,8 +120,8 @@ fn clauses(fields: &mut Fields<'_>, document: &Document<'_>) -> Vec<Clause> {
     clauses
 }
 
-fn clause(node: &Node, document: &Document<'_>) -> Option<Clause> {
-    let mut fields = Fields::of("a clause", node, document.sink)?;
+fn clause(node: &Node, reading: &Reading<'_>) -> Option<Clause> {
+    let mut fields = Fields::of("a clause", node, reading.sink)?;
     let mut conditions = Vec::new();
     let boolean = |fields: &mut Fields<'_>, key| fields.optional(key, quantity::boolean);
     conditions.extend(boolean(&mut fields, "lost").map(Condition::Lost));
@@ -120,7 +142,7 @@ fn clause(node: &Node, document: &Document<'_>) -> Option<Clause> {
             && above >= below
         {
             let message = format!("the clause never holds: no {measure} is above and below these");
-            document
+            reading
                 .sink
                 .push(Diagnostic::new(node.span.clone(), message));
         }
@@ -130,7 +152,7 @@ fn clause(node: &Node, document: &Document<'_>) -> Option<Clause> {
     if fields.node("algorithm").is_none() {
         fields.missing("algorithm");
     }
-    let algorithm = algorithm(&mut fields, "algorithm", document);
+    let algorithm = algorithm(&mut fields, "algorithm", reading);
     fields.finish();
     Some(Clause {
         conditions,

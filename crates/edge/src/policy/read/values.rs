@@ -8,7 +8,7 @@ use fairwater_document::quantity;
 use fairwater_document::tree::{Node, Value};
 use ipnet::IpNet;
 
-use crate::policy::{Conditions, OnPlaneLoss, PortPattern, WhenStarved};
+use crate::policy::{Conditions, Mode, OnPlaneLoss, PortPattern, WhenStarved};
 
 /// Longest time that a flow may wait for its program.
 const MAX_GRACE: Duration = Duration::from_secs(10);
@@ -127,14 +127,26 @@ pub(super) fn when_starved(node: &Node) -> Result<WhenStarved, InvalidValue> {
     )
 }
 
-/// The one mode that there is: the receive window.
-pub(super) fn mode(node: &Node) -> Result<(), InvalidValue> {
-    not_yet(
+pub(super) fn mode(node: &Node) -> Result<Mode, InvalidValue> {
+    one_of(
         node,
-        "buffer",
-        "the buffering mode does not exist yet",
-        "window",
+        &[Mode::Window, Mode::Buffer].map(|each| (each.name(), each)),
     )
+}
+
+/// Bytes of a buffer: that of the initial window at least, so that a guest is never told of less.
+pub(super) fn buffer(node: &Node) -> Result<usize, InvalidValue> {
+    const LEAST: usize = 64_000;
+    const MOST: usize = 1_000_000_000_000;
+    let bytes = quantity::bytes(node)?;
+    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    if (LEAST..=MOST).contains(&bytes) {
+        return Ok(bytes);
+    }
+    Err(InvalidValue {
+        message: format!("{bytes} bytes are out of range"),
+        allowed: "64kB to 1000GB, such as \"4MB\"".to_owned(),
+    })
 }
 
 /// The one thing to do with guests that negotiate ECN themselves: leave them alone.

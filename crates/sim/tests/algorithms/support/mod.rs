@@ -6,7 +6,7 @@ mod networks;
 mod seeds;
 pub(crate) mod series;
 
-pub(crate) use networks::{BOTTLENECK, Dumbbell, jain, plane};
+pub(crate) use networks::{BOTTLENECK, Dumbbell, jain, plane, rate};
 pub(crate) use seeds::each_seed;
 
 use std::time::Duration;

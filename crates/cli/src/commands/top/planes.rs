@@ -1,27 +1,28 @@
-//! Flows of datapaths in other processes, as the plane of `fairwater up` tells of them.
+//! Flows that planes tell of: guests at an edge, and flows of datapaths in other processes. Flows of Linux TCP are
+//! found in the kernel.
 
 use fairwater_hosting::control::{Client, Request, Response};
 use fairwater_hosting::host::HostStatus;
 use fairwater_service::FlowStatus;
 
-use super::flows::{Aggregate, Row, TopSample};
+use super::flows::{Aggregate, Row, ToldFlow};
 use crate::control::ControlArgs;
 
-/// Adds the flows of datapaths behind links to a sample. Without a plane that answers there are none:
-/// flows of Linux TCP are found in the kernel.
-pub(super) fn add(control: &ControlArgs, sample: &mut TopSample) {
-    if let Some((status, flows)) = ask(control) {
-        sample.flows.extend(rows(&status, &flows));
+/// The flows that planes tell of; none without a plane that answers.
+pub(super) fn flows(control: &ControlArgs) -> Vec<ToldFlow> {
+    let mut told: Vec<ToldFlow> = Vec::new();
+    for (status, flows) in control.connect_to_all().into_iter().filter_map(ask) {
+        told.extend(told_flows(&status, &flows));
     }
+    told
 }
 
 /// Whether a plane answers.
-pub(super) fn answers(control: &ControlArgs) -> bool {
-    control.connect().is_ok()
+pub(super) fn answer(control: &ControlArgs) -> bool {
+    !control.connect_to_all().is_empty()
 }
 
-fn ask(control: &ControlArgs) -> Option<(HostStatus, Vec<FlowStatus>)> {
-    let mut client: Client = control.connect().ok()?;
+fn ask(mut client: Client) -> Option<(HostStatus, Vec<FlowStatus>)> {
     let Ok(Response::Status(status)) = client.ask(&Request::Status) else {
         return None;
     };
@@ -31,27 +32,24 @@ fn ask(control: &ControlArgs) -> Option<(HostStatus, Vec<FlowStatus>)> {
     }
 }
 
-fn rows(status: &HostStatus, flows: &[FlowStatus]) -> Vec<Row> {
-    let direct = |flow: &&FlowStatus| {
-        let mut datapaths = status.datapaths.iter();
-        datapaths.any(|each| each.adapter == "direct" && each.name == flow.datapath)
-    };
-    let linked: Vec<_> = flows.iter().filter(|flow| !direct(flow)).collect();
+fn told_flows(status: &HostStatus, flows: &[FlowStatus]) -> Vec<ToldFlow> {
+    let of_others = |flow: &&FlowStatus| flow.datapath != fairwater_linux::NAME;
+    let told: Vec<_> = flows.iter().filter(of_others).collect();
     let together = |flow: &FlowStatus| {
         let same = |other: &&&FlowStatus| {
             (&other.algorithm, &other.aggregate) == (&flow.algorithm, &flow.aggregate)
         };
-        linked.iter().filter(same).count()
+        told.iter().filter(same).count()
     };
-    let row = |flow: &&FlowStatus| Row {
+    let row = |flow: &FlowStatus| Row {
         algorithm: format!("{} ({})", flow.algorithm, flow.datapath),
         pid: status.pid,
         local: flow.measures.local,
         remote: flow.measures.remote,
-        state: if flow.controlled {
-            "running"
-        } else {
-            "faulted"
+        state: match (flow.controlled, flow.measures.fallback) {
+            (_, true) => "fallback",
+            (true, false) => "running",
+            (false, false) => "faulted",
         },
         program: flow.program.clone(),
         aggregate: flow.aggregate.as_ref().map(|key| Aggregate {
@@ -64,10 +62,14 @@ fn rows(status: &HostStatus, flows: &[FlowStatus]) -> Vec<Row> {
             .then(|| flow.measures.rate_bytes_per_s.saturating_mul(8)),
         srtt_us: flow.measures.srtt_us,
         delivery_bits_per_s: None,
-        bytes_acked: None,
+        bytes_acked: flow.measures.counts.map(|counts| counts.bytes_acked),
         age_us: None,
     };
-    linked.iter().map(row).collect()
+    let flow = |flow: &&FlowStatus| ToldFlow {
+        id: (flow.number, flow.generation),
+        row: row(flow),
+    };
+    told.iter().map(flow).collect()
 }
 
 #[cfg(test)]
@@ -75,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flows_behind_links_are_shown_with_their_datapath() {
+    fn flows_that_a_plane_tells_of_are_shown_with_their_datapath() {
         let flow = |number: u32, datapath: &str| -> FlowStatus {
             serde_json::from_value(serde_json::json!({
                 "number": number, "generation": 1, "datapath": datapath, "algorithm": "cubic",
@@ -98,7 +100,8 @@ mod tests {
             "incidents_total": 0, "policy_rules": 0,
         }))
         .unwrap();
-        let rows = rows(&status, &[flow(0, "Linux TCP"), flow(1, "quic")]);
+        let flows = told_flows(&status, &[flow(0, "Linux TCP"), flow(1, "quic")]);
+        let rows: Vec<_> = flows.into_iter().map(|told| told.row).collect();
         assert_eq!(rows.len(), 1);
         assert_eq!(rows[0].algorithm, "cubic (quic)");
         assert_eq!(

@@ -1,4 +1,4 @@
-# The program of Nimbus: it counts, and runs slow start. The plane sets the rate.
+# The program of algorithms whose rate the plane sets: it counts, and runs slow start.
 
 (const
   (report_us 10000)                  # between reports
@@ -16,6 +16,7 @@
     (slow_start true))
   # Set by the plane:
   (mss 1448)
+  (begins true)                    # false: the flow has left slow start under another control
   # Kept by the program:
   (base_us +infinity)
   (lost_now 0)
@@ -43,6 +44,10 @@
   (:= Report.timeout true)
   (:= Cwnd mss)
   (report))
+
+(when (! begins)
+  (:= begins true)
+  (:= Report.slow_start false))
 
 (when Report.slow_start
   (if (> (* 2 (+ Flow.bytes_in_flight delivered)) Cwnd)

@@ -1,4 +1,5 @@
-//! How much cross traffic there is at the bottleneck ("Elasticity detection", §3.1).
+//! The rates at which the same packets were sent and received, and the cross traffic that they tell of
+//! ("Elasticity detection", §3.1).
 
 use std::collections::VecDeque;
 
@@ -18,18 +19,18 @@ struct Point {
 
 /// The rates of one stretch of packets, bytes/s.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Rates {
+pub(crate) struct Rates {
     /// S: at which they were sent.
-    pub(super) sent: f64,
+    pub(crate) sent: f64,
     /// R: at which they were received.
-    pub(super) received: f64,
+    pub(crate) received: f64,
     /// The share of them that was lost, which neither rate counts.
-    pub(super) lost: f64,
+    pub(crate) lost: f64,
 }
 
 impl Rates {
     /// z: in a FIFO that never empties, S and z share the rate μ as S and R say.
-    pub(super) fn cross(&self, capacity: f64) -> f64 {
+    pub(crate) fn cross(&self, capacity: f64) -> f64 {
         (capacity * self.sent / self.received - self.sent).clamp(0.0, capacity)
     }
 }
@@ -38,14 +39,14 @@ impl Rates {
 /// one likes. (Rate samples of a datapath are of a whole round trip, whose mean hides pulses where
 /// it is as long as they are.)
 #[derive(Debug, Clone)]
-pub(super) struct History {
+pub(crate) struct History {
     points: VecDeque<Point>,
     kept: usize,
 }
 
 impl History {
     /// Of reports this often, µs.
-    pub(super) fn new(report_us: u64) -> Self {
+    pub(crate) fn new(report_us: u64) -> Self {
         let kept = (SPAN_US / report_us.max(1)).max(2) as usize;
         Self {
             points: VecDeque::with_capacity(kept),
@@ -56,7 +57,7 @@ impl History {
     /// A report, at an ACK: bytes delivered and lost since the last, and bytes in flight. Packets
     /// leave by steps, and the ACK comes amid one: on average half a packet more is sent. At the
     /// low of a pulse, where packets are far apart, that matters.
-    pub(super) fn report(
+    pub(crate) fn report(
         &mut self,
         time_us: u64,
         (delivered, lost): (u64, u64),
@@ -91,7 +92,7 @@ impl History {
 
     /// The rates of the packets that came back within the last `window_us`; `None` when they are
     /// too few, or were sent before what is remembered.
-    pub(super) fn rates(&self, window_us: u64, mss: f64) -> Option<Rates> {
+    pub(crate) fn rates(&self, window_us: u64, mss: f64) -> Option<Rates> {
         let last = self.points.back()?;
         let from = last.time_us.saturating_sub(window_us);
         let first = self.points.iter().rev().find(|p| p.time_us <= from)?;

@@ -1,38 +1,16 @@
-//! Which algorithm controls a flow, by what is measured of it, with hysteresis (Mystique §3.4).
-//!
-//! Sans-IO: a [`Selector`] is told of a flow's measures at intervals, and says when another algorithm should
-//! control the flow. Who asks carries that out.
+//! Which algorithm controls a connection, by what is measured of it, with hysteresis: [`fairwater_select`] for the
+//! connections of a box.
 
-mod condition;
-mod selector;
-mod windowed;
-
-pub use condition::{Condition, Measure};
-pub use selector::{Clause, Selector, SelectorConfig, Switch};
+pub use fairwater_select::{
+    Clause, Condition, Measure, Measures, Selector, SelectorConfig, Switch,
+};
 
 use fairwater_net::Time;
 use fairwater_proto::FlowId;
 
+use crate::buffer::Buffering;
 use crate::starved::Tally;
-use crate::track::Flow;
 use crate::{Edge, Fate, FlowKey};
-
-/// What was measured of a flow since the last measures.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Measures {
-    /// When.
-    pub now: Time,
-    /// RTT now, µs; 0 if it is not known.
-    pub rtt_us: u64,
-    /// Least RTT of the path, µs; 0 if it is not known.
-    pub min_rtt_us: u64,
-    /// Packets that were acknowledged since the last measures.
-    pub acked_packets: u64,
-    /// Packets that were lost since the last measures.
-    pub lost_packets: u64,
-    /// Packets that were marked with CE since the last measures.
-    pub marked_packets: u64,
-}
 
 /// Another algorithm should control a connection: a hand-over is due.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,6 +35,13 @@ impl Edge {
                 return None;
             };
             let flow_id = controlled.flow;
+            // The box's own sender where it is one: the guest's packets wait in the box.
+            let (rtt_us, min_rtt_us) = match &controlled.buffering {
+                Buffering::Held(buffered) => buffered.rtts_us(),
+                Buffering::Idle | Buffering::Ended => {
+                    (flow.sender().srtt_us(), flow.sender().min_rtt_us())
+                }
+            };
             let (selector, since) = controlled.selector.as_deref_mut()?;
             let tally = std::mem::take(since);
             // Without an ACK or a timeout there is nothing to go by.
@@ -66,20 +51,16 @@ impl Edge {
             Some(Selection {
                 key: *key,
                 flow: flow_id,
-                switch: selector.on_measures(&measures(now, flow, &tally))?,
+                switch: selector.on_measures(&Measures {
+                    now,
+                    rtt_us,
+                    min_rtt_us,
+                    acked_packets: tally.acked_packets,
+                    lost_packets: tally.lost_packets,
+                    marked_packets: tally.marked_packets,
+                })?,
             })
         });
         selections.collect()
-    }
-}
-
-fn measures(now: Time, flow: &Flow, tally: &Tally) -> Measures {
-    Measures {
-        now,
-        rtt_us: flow.sender().srtt_us(),
-        min_rtt_us: flow.sender().min_rtt_us(),
-        acked_packets: tally.acked_packets,
-        lost_packets: tally.lost_packets,
-        marked_packets: tally.marked_packets,
     }
 }

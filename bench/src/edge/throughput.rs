@@ -1,24 +1,14 @@
 //! What the edge costs at a guest's port: throughput through a bridge as a ratio to plain forwarding.
 
 use std::os::fd::AsFd;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-use fairwater_edge::policy::{EdgePolicy, PortPattern};
-use fairwater_edge_tc::{EdgeOptions, EdgeTc};
-use fairwater_netlink::enter;
-use fairwater_plane::Plane;
-use fairwater_service::{Config, Endpoints, Server};
+use fairwater_edge_tc::EdgeOptions;
 use fairwater_testbed::{BridgedSite, Family};
 
+use super::running::{RunningEdge, controlling};
 use crate::bulk::{Pace, throughput_of};
 use crate::statistics::Rounds;
-
-/// Longest time between two looks at whether to stop.
-const TURN: Duration = Duration::from_millis(50);
 
 /// How to measure.
 #[derive(Debug, clap::Args)]
@@ -44,7 +34,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         if !offload {
             site.without_offload()?;
         }
-        let controlled = format!("[[rule]]\nalgorithm = \"{}\"\n", arguments.algorithm);
+        let controlled = controlling(&arguments.algorithm);
         // No connection matches: the edge parses and tracks.
         let passing = format!(
             "[[rule]]\npeer_port = 1\nalgorithm = \"{}\"\n",
@@ -56,7 +46,12 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         for round in 1..=arguments.rounds {
             for ((name, policy), ratios) in variants.iter().zip(&mut ratios) {
                 let ours = || -> anyhow::Result<f64> {
-                    let edge = EdgeAtWork::start(&site, policy, &arguments.algorithm)?;
+                    let edge = RunningEdge::start(
+                        site.host().as_fd(),
+                        policy,
+                        &arguments.algorithm,
+                        EdgeOptions::default(),
+                    )?;
                     let bps = measure(&site, arguments);
                     drop(edge);
                     bps
@@ -104,59 +99,4 @@ fn measure(site: &BridgedSite, arguments: &Arguments) -> anyhow::Result<f64> {
         Duration::from_millis(300),
         time,
     )?)
-}
-
-/// An edge at the guest's port until dropped.
-struct EdgeAtWork {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl EdgeAtWork {
-    fn start(site: &BridgedSite, policy: &str, algorithm: &str) -> anyhow::Result<Self> {
-        let parsed = EdgePolicy::parse("benchmark", policy, None);
-        let parsed = parsed.map_err(|mistakes| anyhow::anyhow!("{}", mistakes.render(false)))?;
-        let policy = Arc::new(parsed.policy);
-        let choice = fairwater_algorithms::by_spec(algorithm)?;
-        let namespace = site.host().as_fd().try_clone_to_owned()?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopping = Arc::clone(&stop);
-        let (tell, told) = mpsc::channel::<anyhow::Result<()>>();
-        let thread = std::thread::spawn(move || {
-            let attached = || -> anyhow::Result<Server> {
-                enter(namespace.as_fd())?;
-                let mut plane = Plane::new();
-                plane.add(|programs| choice.build(programs))?;
-                let mut server = Server::bind(plane, Config::default(), &Endpoints::default())?;
-                let on = PortPattern::new("vnet*").map_err(anyhow::Error::msg)?;
-                let hosted = server.service().plane().algorithms();
-                let edge = EdgeTc::attach(hosted, vec![on], policy, EdgeOptions::default())?;
-                server.add(edge)?;
-                Ok(server)
-            };
-            match attached() {
-                Ok(mut server) => {
-                    let _ = tell.send(Ok(()));
-                    while !stopping.load(Ordering::Acquire) && server.turn(TURN).is_ok() {}
-                }
-                Err(error) => {
-                    let _ = tell.send(Err(error));
-                }
-            }
-        });
-        told.recv()??;
-        Ok(Self {
-            stop,
-            thread: Some(thread),
-        })
-    }
-}
-
-impl Drop for EdgeAtWork {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Release);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
 }

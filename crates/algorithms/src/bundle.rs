@@ -1,0 +1,9 @@
+//! Flows that are bundles: the aggregate traffic between two sites (Bundler), behind a rate limiter.
+
+use fairwater_plane::FlowInfo;
+
+/// Whether the flow is a bundle: it has no addresses. Its sendbox holds a rate and no window, so that
+/// more than a window may be in flight.
+pub(crate) fn is_bundle(info: &FlowInfo) -> bool {
+    info.local.ip().is_unspecified() && info.remote.ip().is_unspecified()
+}

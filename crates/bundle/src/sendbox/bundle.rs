@@ -1,0 +1,505 @@
+//! One bundle at its sendbox.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use fairwater_datapath::{Controls, Datapath, FlowState, PeerId};
+use fairwater_net::{Held, Queue, Sink, Time};
+use fairwater_proto::{FlowId, FlowInfo};
+
+use super::enforce::{Enforced, RateBounds, RecentMax};
+use super::mode::{BackOff, Cause, Health, Mode, ModeChange, Reason};
+use super::pacer::Pacer;
+use super::pass_through::PassThroughRate;
+use super::{BundlePacket, CrossTraffic, SendBundleConfig, signals};
+use crate::estimate::{Estimates, Estimator};
+use crate::message::{Channel, Message};
+use crate::{BoundaryKey, BoxRole, EpochSize, OutgoingMessage, Refusal};
+
+/// Segment size that algorithms reckon with: what is counted are IP packets, headers included.
+const PACKET_BYTES: u32 = 1_500;
+
+/// Time and round trips that are measured before an algorithm takes over, and matches within them.
+const MIN_MEASURE_TIME: Duration = Duration::from_millis(500);
+const MIN_MEASURE_RTTS: u32 = 4;
+const MIN_MEASURE_MATCHES: u64 = 8;
+
+/// The greatest rate that is taken for measured, bytes/s: 1 Tbit/s.
+const MAX_RATE: f64 = 1.25e11;
+
+/// How long a bundle waits for its program before it steps aside.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Time between messages of N when nothing changes, with traffic and while the receivebox is not known.
+const EPOCH_MESSAGE_INTERVAL: Duration = Duration::from_secs(1);
+const GREETING_INTERVAL: Duration = Duration::from_millis(200);
+/// Messages after which a receivebox that does not answer is asked more rarely.
+const MAX_FAST_GREETINGS: u32 = 25;
+
+/// Dequeues are held only while matches come at least this many times as often as they usually do: a hold must not
+/// wait for a boundary that was lost.
+const HOLD_INTERVALS: u32 = 8;
+const MIN_HOLD: Duration = Duration::from_millis(40);
+
+/// A bundle that sends nothing for so long stays as it is until it sends again.
+const IDLE: Duration = Duration::from_secs(1);
+
+/// Fewest bytes that the queue may hold, whatever the rate: ten packets.
+const MIN_QUEUE_BYTES: u64 = 15_000;
+
+/// One bundle at its sendbox.
+pub(super) struct SendBundle<P> {
+    number: u32,
+    algorithm: String,
+    channel: Channel,
+    key: BoundaryKey,
+    epoch: EpochSize,
+    epoch_told_at: Option<Time>,
+    /// Messages sent so far.
+    greetings: u32,
+    pub(super) estimator: Estimator,
+    queue: Queue<P>,
+    queue_limit: (u64, Duration),
+    pacer: Pacer,
+    hold_at: Option<u64>,
+    pub(super) mode: Mode,
+    entered: Time,
+    /// Matches when the mode was entered.
+    matches_before: u64,
+    back_off: BackOff,
+    pub(super) cross_traffic: CrossTraffic,
+    pass_through: Option<PassThroughRate>,
+    flow: Option<FlowId>,
+    flow_since: Time,
+    pub(super) controls: Option<Controls>,
+    /// Of the last RTT, bytes/s.
+    receive_rate: Option<f64>,
+    received_lately: RecentMax,
+    bounds: RateBounds,
+    last_sent_at: Time,
+    messages_due: bool,
+}
+
+/// What a bundle needs of its box.
+pub(super) struct BoxParts<'a> {
+    pub(super) datapath: &'a mut Datapath,
+    pub(super) peer: PeerId,
+    pub(super) messages: &'a mut VecDeque<OutgoingMessage>,
+    pub(super) changes: &'a mut VecDeque<ModeChange>,
+}
+
+impl<P: BundlePacket> SendBundle<P> {
+    pub(super) fn new(config: &SendBundleConfig) -> Self {
+        let mode = if config.observe {
+            Mode::Observe
+        } else {
+            Mode::Measure
+        };
+        Self {
+            number: config.channel.bundle,
+            algorithm: config.algorithm.clone(),
+            channel: Channel::new(&config.channel, BoxRole::Sendbox, Some(config.receivebox)),
+            key: config.channel.secret.boundary_key(),
+            epoch: EpochSize::INITIAL,
+            epoch_told_at: None,
+            greetings: 0,
+            estimator: Estimator::default(),
+            queue: Queue::new(&config.queue, config.seed),
+            queue_limit: (config.queue_bytes, config.queue_time),
+            pacer: Pacer::new(),
+            hold_at: None,
+            mode,
+            entered: Time::ZERO,
+            matches_before: 0,
+            back_off: BackOff::new(),
+            cross_traffic: CrossTraffic::Inelastic,
+            pass_through: None,
+            flow: None,
+            flow_since: Time::ZERO,
+            controls: None,
+            receive_rate: None,
+            received_lately: RecentMax::default(),
+            bounds: RateBounds {
+                min: config.min_rate,
+                assured: config.assured_rate,
+            },
+            last_sent_at: Time::ZERO,
+            messages_due: false,
+        }
+    }
+
+    pub(super) fn queued_bytes(&self) -> u64 {
+        self.queue.bytes()
+    }
+
+    pub(super) const fn epoch(&self) -> EpochSize {
+        self.epoch
+    }
+
+    pub(super) const fn rate(&self) -> Option<u64> {
+        self.pacer.rate()
+    }
+
+    pub(super) const fn receivebox(&self) -> Option<SocketAddr> {
+        self.channel.address()
+    }
+
+    /// Whether the queue holds more than it may: its limit in bytes, and in time at the present rate.
+    pub(super) fn is_too_long(&self) -> bool {
+        let (bytes, time) = self.queue_limit;
+        let by_time = self
+            .pacer
+            .rate()
+            .map_or(u64::MAX, |rate| (rate as f64 * time.as_secs_f64()) as u64);
+        let limit = bytes.min(by_time.max(MIN_QUEUE_BYTES));
+        // A super-packet may exceed the limit alone.
+        self.queue.len() > 1 && self.queue.bytes() > limit
+    }
+
+    /// Drops the packet that the scheduler chooses; whether there was one.
+    pub(super) fn evict(&mut self, now: Time, sink: &mut Sink<P>) -> bool {
+        self.queue.evict(now, sink)
+    }
+
+    /// Packets and bytes in the queue.
+    pub(super) fn queued(&self) -> (usize, u64) {
+        (self.queue.len(), self.queue.bytes())
+    }
+
+    pub(super) fn enqueue(&mut self, now: Time, packet: P, sink: &mut Sink<P>) {
+        self.queue.enqueue(now, packet, sink);
+    }
+
+    /// When the next packet may leave; `None` if none waits, or dequeues are held.
+    pub(super) fn ready_at(&mut self, now: Time) -> Option<Time> {
+        (!self.queue.is_empty() && !self.is_held(now)).then(|| self.pacer.ready_at(now))
+    }
+
+    fn is_held(&self, now: Time) -> bool {
+        let Some(hold_at) = self.hold_at else {
+            return false;
+        };
+        let Some((since, interval)) = self.estimator.match_times(now) else {
+            return false;
+        };
+        self.in_flight(now) >= hold_at && since < (interval * HOLD_INTERVALS).max(MIN_HOLD)
+    }
+
+    /// Bytes in flight.
+    pub(super) fn in_flight(&self, now: Time) -> u64 {
+        let (bytes, _) = self.estimator.in_flight(now, self.epoch, self.receive_rate);
+        bytes
+    }
+
+    /// Takes the next packet out of the queue, which [`SendBundle::ready_at`] allowed.
+    pub(super) fn dequeue(&mut self, now: Time, sink: &mut Sink<P>) -> Option<P> {
+        let Held { packet, .. } = self.queue.dequeue(now, sink)?;
+        let is_app_limited = self.queue.is_empty();
+        let Self {
+            key,
+            epoch,
+            estimator,
+            pacer,
+            ..
+        } = self;
+        packet.for_each_segment(&mut |segment| {
+            let boundary = segment
+                .identity
+                .as_ref()
+                .map(|identity| (key.hash(identity), identity.fields()));
+            estimator.on_sent(now, segment.ip_bytes, boundary, *epoch, is_app_limited);
+            pacer.spend(u64::from(segment.ip_bytes));
+        });
+        self.last_sent_at = now;
+        Some(packet)
+    }
+
+    /// A message of the receivebox came at `at`, by the kernel's stamp if there is one, and is read `now`.
+    pub(super) fn on_message(
+        &mut self,
+        (at, now): (Time, Time),
+        from: SocketAddr,
+        bytes: &[u8],
+        box_of: &mut BoxParts<'_>,
+    ) -> Result<(), Refusal> {
+        let accepted = self.channel.open(from, bytes, &mut None)?;
+        if accepted.is_new_peer {
+            self.estimator.on_receivebox_restart();
+            self.messages_due = true;
+        }
+        match accepted.message {
+            Message::Epoch(_) => return Err(Refusal::Kind),
+            Message::Greeting(_) => {}
+            Message::Feedback(feedback) => {
+                if self
+                    .estimator
+                    .is_contradiction(accepted.number, feedback.counters)
+                {
+                    return Err(Refusal::Counters);
+                }
+                if feedback.epoch != self.epoch {
+                    self.messages_due |= self
+                        .epoch_told_at
+                        .is_none_or(|told| now.since(told) >= GREETING_INTERVAL);
+                }
+                if self.estimator.on_feedback(at, accepted.number, &feedback) {
+                    let estimates = self.estimator.estimates();
+                    self.receive_rate = estimates.receive_rate;
+                    if let Some(rate) = estimates.receive_rate {
+                        self.received_lately.on_sample(at, rate);
+                    }
+                    self.invoke(now, &estimates, box_of);
+                }
+            }
+        }
+        self.tell_epoch(now, box_of);
+        Ok(())
+    }
+
+    /// 10 ms have passed.
+    pub(super) fn on_tick(&mut self, now: Time, box_of: &mut BoxParts<'_>) {
+        self.estimator.expire(now);
+        let is_idle = self.queue.is_empty() && now.since(self.last_sent_at) > IDLE;
+        if !is_idle {
+            let estimates = self.estimator.estimates();
+            self.adapt_epoch(&estimates);
+            self.follow_mode(now, &estimates, box_of);
+            self.invoke(now, &estimates, box_of);
+            self.enforce(now, &estimates);
+        }
+        self.tell_epoch(now, box_of);
+    }
+
+    /// The clock has jumped, or the box stood still.
+    pub(super) fn on_clock_jump(&mut self, now: Time) {
+        self.estimator.on_clock_jump(now);
+        self.matches_before = self.estimator.matches();
+        self.entered = now;
+    }
+
+    fn health(&self, now: Time, estimates: Estimates) -> Health {
+        Health {
+            estimates,
+            silent_for: self.estimator.silent_for(now),
+            since_mark: self.estimator.since_mark(),
+            worst_fields: self.estimator.worst_fields(),
+        }
+    }
+
+    fn adapt_epoch(&mut self, estimates: &Estimates) {
+        let (Some(min_rtt), Some(rate)) = (estimates.min_rtt, estimates.send_rate) else {
+            return;
+        };
+        let (bytes, packets) = self.estimator.sent();
+        let mean_bytes = bytes as f64 / packets.max(1) as f64;
+        let epoch = self.epoch.adapted(min_rtt, rate / mean_bytes.max(1.0));
+        if epoch != self.epoch {
+            self.epoch = epoch;
+            self.messages_due = true;
+        }
+    }
+
+    fn tell_epoch(&mut self, now: Time, box_of: &mut BoxParts<'_>) {
+        let interval = if self.channel.knows_peer() || self.greetings >= MAX_FAST_GREETINGS {
+            EPOCH_MESSAGE_INTERVAL
+        } else {
+            GREETING_INTERVAL
+        };
+        let is_due = self
+            .epoch_told_at
+            .is_none_or(|told| now.since(told) >= interval);
+        if !is_due && !self.messages_due {
+            return;
+        }
+        self.messages_due = false;
+        self.epoch_told_at = Some(now);
+        self.greetings = self.greetings.saturating_add(1);
+        let Some(to) = self.channel.address() else {
+            return;
+        };
+        box_of.messages.push_back(OutgoingMessage {
+            bundle: self.number,
+            to,
+            bytes: self.channel.seal(&Message::Epoch(self.epoch)),
+        });
+    }
+
+    /// Runs the bundle's program on its signals.
+    fn invoke(&mut self, now: Time, estimates: &Estimates, box_of: &mut BoxParts<'_>) {
+        let Some(flow) = self.flow else {
+            return;
+        };
+        let queued = self.queue.bytes();
+        let signals = signals::take(now, &mut self.estimator, estimates, queued, self.epoch);
+        // The flow is this bundle's own, so it exists.
+        let _ = box_of.datapath.invoke(flow, &signals);
+        let status = box_of.datapath.flow(flow);
+        self.controls = status
+            .filter(|status| status.state == FlowState::Running)
+            .map(|status| status.controls)
+            .filter(|controls| *controls != Controls::RELEASED);
+        if self.mode == Mode::Control {
+            self.enforce(now, estimates);
+        }
+    }
+
+    /// Applies what the mode asks for.
+    fn enforce(&mut self, now: Time, estimates: &Estimates) {
+        let enforced = match (self.mode, self.controls) {
+            (Mode::Control, Some(controls)) => {
+                let lately = self.received_lately.get();
+                Enforced::of(controls, estimates, lately, self.epoch, self.bounds)
+            }
+            _ => None,
+        };
+        let rate = match self.mode {
+            // After a restart of the receivebox there is no RTT for a moment.
+            Mode::Control => enforced.map_or(self.pacer.rate(), |enforced| Some(enforced.rate)),
+            Mode::PassThrough => self.pacer.rate(),
+            Mode::Observe | Mode::Measure | Mode::Released(_) => self.draining_rate(),
+        };
+        if self.mode != Mode::PassThrough {
+            self.hold_at = enforced.map(|enforced| enforced.hold_at);
+            if rate != self.pacer.rate() {
+                self.pacer.set_rate(now, rate);
+            }
+        }
+    }
+
+    /// The rate in a mode that does not limit: none, once the queue of the mode before is empty. Until then it grows,
+    /// so that the queue does not move to the network at once and yet no traffic is held back for long.
+    fn draining_rate(&self) -> Option<u64> {
+        let rate = self.pacer.rate().filter(|_| !self.queue.is_empty())?;
+        Some(rate.saturating_add(rate / 32 + 1))
+    }
+
+    fn follow_mode(&mut self, now: Time, estimates: &Estimates, box_of: &mut BoxParts<'_>) {
+        let health = self.health(now, *estimates);
+        let fault = health.fault(false);
+        match (self.mode, fault) {
+            (Mode::Observe, _) => {}
+            // What is found after silence tells more than the silence did.
+            (Mode::Released(Cause::Silence(_)), Some(cause))
+                if !matches!(cause, Cause::Silence(_)) =>
+            {
+                self.release(now, cause, box_of);
+            }
+            (Mode::Released(_), _) => {
+                let is_clear = health.fault(true).is_none();
+                if let Some(hold) = self.back_off.may_return(now, is_clear) {
+                    self.change(now, Mode::Measure, Reason::Recovered(hold), box_of);
+                }
+            }
+            (_, Some(cause)) => self.release(now, cause, box_of),
+            (Mode::Measure, None) => self.take_over(now, estimates, box_of),
+            (Mode::Control, None) => self.follow_control(now, estimates, box_of),
+            (Mode::PassThrough, None) => self.follow_pass_through(now, box_of),
+        }
+    }
+
+    fn follow_control(&mut self, now: Time, estimates: &Estimates, box_of: &mut BoxParts<'_>) {
+        if self.controls.is_none() {
+            self.release(now, Cause::Plane, box_of);
+        } else if self.cross_traffic == CrossTraffic::Elastic {
+            let measured = estimates.receive_rate.unwrap_or(0.0);
+            let rate = self.pacer.rate().map_or(measured, |rate| rate as f64);
+            self.pass_through = Some(PassThroughRate::new(rate));
+            self.hold_at = None;
+            self.change(now, Mode::PassThrough, Reason::Elastic, box_of);
+        }
+    }
+
+    fn follow_pass_through(&mut self, now: Time, box_of: &mut BoxParts<'_>) {
+        let queued = self.queue.bytes();
+        let rate = self
+            .pass_through
+            .as_mut()
+            .map(|controller| controller.update(now, queued, self.bounds.min));
+        if rate != self.pacer.rate() {
+            self.pacer.set_rate(now, rate);
+        }
+        if self.cross_traffic == CrossTraffic::Inelastic {
+            // The algorithm starts again at the rate that is measured now.
+            self.close(box_of);
+            self.change(now, Mode::Measure, Reason::Inelastic, box_of);
+        }
+    }
+
+    /// Starts the algorithm at the measured rate, and changes to it once its program runs: no slow start over flows
+    /// that run already.
+    fn take_over(&mut self, now: Time, estimates: &Estimates, box_of: &mut BoxParts<'_>) {
+        let (Some(rate), Some(rtt)) = (estimates.receive_rate, estimates.mean_rtt) else {
+            return;
+        };
+        let matches = self.estimator.matches() - self.matches_before;
+        let time = (rtt * MIN_MEASURE_RTTS).max(MIN_MEASURE_TIME);
+        if matches < MIN_MEASURE_MATCHES || now.since(self.entered) < time {
+            return;
+        }
+        if self.flow.is_none() {
+            let rate = rate.min(MAX_RATE).max(self.bounds.min as f64);
+            let cwnd = (rate * rtt.as_secs_f64()) as u64;
+            let cwnd = cwnd.max(u64::from(PACKET_BYTES));
+            let info = FlowInfo {
+                mss: PACKET_BYTES,
+                cwnd,
+                rate: rate as u64,
+                ssthresh: Some(cwnd),
+                srtt_us: signals::micros(rtt),
+                now_us: now.as_nanos() / 1_000,
+                ..FlowInfo::default()
+            };
+            let started = box_of.datapath.start(box_of.peer, &self.algorithm, &info);
+            let Ok(flow) = started else {
+                self.release(now, Cause::Plane, box_of);
+                return;
+            };
+            // What happened before is not the algorithm's.
+            let _ = self.estimator.take_progress();
+            self.flow = Some(flow);
+            self.flow_since = now;
+        } else if self.controls.is_some() {
+            self.change(now, Mode::Control, Reason::Measured(rate, rtt), box_of);
+        } else if now.since(self.flow_since) > GRACE {
+            self.release(now, Cause::Plane, box_of);
+        }
+    }
+
+    fn release(&mut self, now: Time, cause: Cause, box_of: &mut BoxParts<'_>) {
+        self.close(box_of);
+        let hold = self.back_off.on_fault(now);
+        self.change(
+            now,
+            Mode::Released(cause),
+            Reason::Fault(cause, hold),
+            box_of,
+        );
+    }
+
+    /// Ends the bundle's flow of the plane, if there is one.
+    pub(super) fn close(&mut self, box_of: &mut BoxParts<'_>) {
+        self.controls = None;
+        self.hold_at = None;
+        if let Some(flow) = self.flow.take() {
+            let closed = box_of.datapath.close(flow);
+            debug_assert!(closed.is_ok(), "{closed:?}");
+        }
+    }
+
+    fn change(&mut self, now: Time, to: Mode, reason: Reason, box_of: &mut BoxParts<'_>) {
+        let from = std::mem::replace(&mut self.mode, to);
+        if let (Mode::Measure | Mode::Released(_), Some(rate)) = (to, self.pacer.rate()) {
+            self.pacer.set_rate(now, Some(rate.saturating_mul(2)));
+        }
+        self.entered = now;
+        self.matches_before = self.estimator.matches();
+        box_of.changes.push_back(ModeChange {
+            at: now,
+            bundle: self.number,
+            from,
+            to,
+            reason,
+        });
+    }
+}
