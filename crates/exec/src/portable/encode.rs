@@ -239,7 +239,8 @@ impl Encoder {
     fn write(&mut self, register: Register, value: Register, predicate: Option<Truth>) {
         match predicate {
             Some(predicate) => self.code.emit_if(register, predicate, value),
-            None if value == register => {}
+            // Not so the timer: to set it to what it reads bounds it (`arith::timer`).
+            None if value == register && register != Register::MICROS => {}
             None => self.code.emit(Op::Bind, register, register, value),
         }
     }
@@ -257,6 +258,7 @@ impl Encoder {
             otherwise,
         } = value
             && **otherwise == Expr::Place(place)
+            && place != Place::Micros
         {
             return self.assign_if(register, condition, then, predicate);
         }

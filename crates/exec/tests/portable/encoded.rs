@@ -352,3 +352,23 @@ fn a_branch_is_decided_before_it_writes() {
     );
     agree(&program, &decoded, &pairs, &[Signals::default(); 30]);
 }
+
+/// Setting the timer bounds what it reads, even to what it read before.
+#[test]
+fn a_timer_that_is_set_to_itself_is_set() {
+    let set = [
+        "(:= Micros Micros)",
+        "(:= Micros (if (> Ack.bytes_acked 0) Ack.bytes_acked Micros))",
+    ];
+    for set in set {
+        let source = format!(
+            "(def (Report (r 0)))
+            (when true {set} (:= Report.r Micros) (report))"
+        );
+        let program = program(&source);
+        let encoded = portable::encode(&program, Append::Nothing).unwrap();
+        let (decoded, pairs) = pairs(&program, &encoded);
+        let acks = [(1 << 63) + 100, 7, 7].map(|now| Signals::from_iter([(Signal::Now, now)]));
+        agree(&program, &decoded, &pairs, &acks);
+    }
+}
