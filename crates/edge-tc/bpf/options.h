@@ -58,8 +58,10 @@ static __always_inline bool read_sack(struct packet *p, u32 at, u32 length)
 
 /* Takes the option of a kind whose `length` bytes of data begin at `at`; whether the length is one
  * that the kind has. */
-static __always_inline bool read_option(struct packet *p, u32 kind, u32 at, u32 length)
+__noinline bool read_option(struct packet *p, u32 kind, u32 at, u32 length)
 {
+	if (!p)
+		return false;
 	switch (kind) {
 	case KIND_MSS:
 		p->mss = raw16(p, at);

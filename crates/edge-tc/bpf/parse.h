@@ -25,10 +25,12 @@ enum extension {
 
 /* The payload length of a jumbogram, whose hop-by-hop header is at `at` (RFC 2675 §2); BIG TCP of
  * kernels up to 6.x says so. Negative: the reason, minus one, for which it cannot be read. */
-static __always_inline s64 jumbo_length(struct __sk_buff *skb, struct packet *p, u32 at)
+__noinline s64 jumbo_length(struct __sk_buff *skb, struct packet *p, u32 at)
 {
 	u32 end = at + 8 * (byte_at(skb, at + 1) + 1);
 
+	if (!p)
+		return -1 - (s64)IPV6_JUMBO;
 	if (skb->len < end)
 		return -1 - (s64)IPV6_EXTENSION_TRUNCATED;
 	/* In memory: the verifier then sees the same state at each turn of the loop. */
@@ -105,38 +107,48 @@ static __always_inline int parse_ipv4(struct __sk_buff *skb, struct packet *p, u
 	return READABLE;
 }
 
-static __always_inline int follow_extensions(struct __sk_buff *skb, u32 next, struct payload *out)
+/* Whether a header of that kind may stand before the transport's: a bit each, of kinds up to 63 and from 128 on. */
+static __always_inline bool is_extension(u32 kind)
 {
-	u32 here = out->start, end = out->end;
+	u64 low = 1ull << HOP_BY_HOP | 1ull << ROUTING | 1ull << FRAGMENT | 1ull << AUTHENTICATION | 1ull << DESTINATION;
+	u64 high = 1ull << (MOBILITY & 63) | 1ull << (HIP & 63) | 1ull << (SHIM6 & 63);
 
+	return ((kind < 64 ? low : kind >> 6 == 2 ? high : 0) >> (kind & 63)) & 1;
+}
+
+/* Bytes of an extension header of that kind, of which the second byte is `length`. */
+static __always_inline u32 extension_length(u32 kind, u32 length)
+{
+	if (kind == FRAGMENT)
+		return 8;
+	return kind == AUTHENTICATION ? 4 * (length + 2) /* RFC 4302 §2.2 */ : 8 * (length + 1);
+}
+
+/* From `out->start` on, where a header of kind `out->protocol` begins, to the transport's. The place is kept in
+ * memory: the verifier then sees the same state at each turn of the loop. */
+__noinline int follow_extensions(struct __sk_buff *skb, struct payload *out)
+{
+	if (!out)
+		return NOT_TCP;
 	for (int i = 0; i <= MAX_EXTENSIONS; i++) {
+		u32 kind = READ_ONCE(out->protocol), here = READ_ONCE(out->start), end = READ_ONCE(out->end), length;
 		u16 header[4];
-		u32 length;
 
-		if (next != HOP_BY_HOP && next != DESTINATION && next != ROUTING && next != MOBILITY &&
-		    next != HIP && next != SHIM6 && next != FRAGMENT && next != AUTHENTICATION) {
-			out->protocol = next;
-			out->start = here;
+		if (!is_extension(kind))
 			return READABLE;
-		}
 		if (end - here < 8 || load16(skb, here, header, 4))
 			return IPV6_EXTENSION_TRUNCATED;
-		if (next == FRAGMENT)
-			length = 8;
-		else if (next == AUTHENTICATION) /* RFC 4302 §2.2 */
-			length = 4 * (byte_of(header, 1) + 2);
-		else
-			length = 8 * (byte_of(header, 1) + 1);
+		length = extension_length(kind, byte_of(header, 1));
 		if (end - here < length)
 			return IPV6_EXTENSION_TRUNCATED;
-		if (next == ROUTING && byte_of(header, 3))
+		if (kind == ROUTING && byte_of(header, 3))
 			return IPV6_ROUTED;
-		if (next == FRAGMENT && (half(header, 2) & 0xfff9)) {
+		if (kind == FRAGMENT && (half(header, 2) & 0xfff9)) {
 			out->is_fragment = true;
 			return READABLE;
 		}
-		next = byte_of(header, 0);
-		here += length;
+		WRITE_ONCE(out->protocol, byte_of(header, 0));
+		WRITE_ONCE(out->start, here + length);
 	}
 	return IPV6_EXTENSION_COUNT;
 }
@@ -152,9 +164,9 @@ static __always_inline int parse_ipv6(struct __sk_buff *skb, struct packet *p, u
 	    load16(skb, at + 24, (u16 *)(to ? p->key.guest : p->key.peer), 8))
 		return IPV6_TRUNCATED;
 	s64 length = half(header, 4);
-	u32 next = byte_of(header, 6);
 
-	if (length == 0 && next == HOP_BY_HOP) {
+	out->protocol = byte_of(header, 6);
+	if (length == 0 && out->protocol == HOP_BY_HOP) {
 		length = jumbo_length(skb, p, at + 40);
 		if (length < 0)
 			return -1 - length;
@@ -167,7 +179,7 @@ static __always_inline int parse_ipv6(struct __sk_buff *skb, struct packet *p, u
 	out->start = at + 40;
 	out->end = out->start + length;
 	out->is_fragment = false;
-	return follow_extensions(skb, next, out);
+	return follow_extensions(skb, out);
 }
 
 static __always_inline int parse_udp(struct __sk_buff *skb, const struct payload *ip)
@@ -185,11 +197,14 @@ static __always_inline int parse_udp(struct __sk_buff *skb, const struct payload
 	return datagram < 8 || datagram > length ? UDP_LENGTH : NOT_TCP;
 }
 
-static __always_inline int parse_tcp(struct __sk_buff *skb, struct packet *p, const struct payload *ip)
+__noinline int parse_tcp(struct __sk_buff *skb, struct packet *p, const struct payload *ip)
 {
-	u32 length = ip->end - ip->start;
 	u16 header[TCP_HEADER / 2];
+	u32 length;
 
+	if (!p || !ip)
+		return NOT_TCP;
+	length = ip->end - ip->start;
 	if (length < TCP_HEADER || load16(skb, ip->start, header, TCP_HEADER / 2))
 		return TCP_TRUNCATED;
 	u32 size = (byte_of(header, 12) >> 4) * 4;
@@ -218,11 +233,13 @@ static __always_inline bool is_vlan(u32 kind)
 	return kind == VLAN || kind == QINQ || kind == OLD_QINQ;
 }
 
-static __always_inline int parse_ethernet(struct __sk_buff *skb, struct packet *p, u32 *kind)
+__noinline int parse_ethernet(struct __sk_buff *skb, struct packet *p, u32 *kind)
 {
 	u32 at = ETHERNET_HEADER, tags = 0;
 	u16 type[2];
 
+	if (!p || !kind)
+		return NOT_TCP;
 	if (skb->len < ETHERNET_HEADER || load16(skb, 12, type, 1))
 		return ETHERNET_TRUNCATED;
 	*kind = half(type, 0);

@@ -41,8 +41,10 @@ static __always_inline u32 missing(const struct ranges *ranges, u32 start, u32 e
 }
 
 /* Adds [start, end); the bytes that were not in the set, 0 if there is no room. */
-static __always_inline u32 insert_range(struct packet *p, struct ranges *ranges, u32 start, u32 end)
+__noinline u32 insert_range(struct packet *p, struct ranges *ranges, u32 start, u32 end)
 {
+	if (!p || !ranges)
+		return 0;
 	u32 new = missing(ranges, start, end), total = ranges->count, first = 0, touched = 0;
 
 	if (!new)

@@ -25,14 +25,19 @@ static __always_inline bool matches(const struct rule *rule, const struct key *k
 	       in_prefix(key->peer, rule->peer, rule->peer_mask);
 }
 
-static __always_inline struct treatment treatment_of(const struct key *key)
+/* Writes what is to be done with the connection of that key to `out`. */
+__noinline int find_treatment(const struct key *key, struct treatment *out)
 {
-	struct treatment pass = { .max_scale = NO_SCALE };
-	u32 interface = key->interface, half = READ_ONCE(settings.active) & 1;
-	u32 rules = READ_ONCE(settings.rule_count[half]);
-	u64 *sets = bpf_map_lookup_elem(&fw_ports, &interface);
-	u64 port_sets = sets ? *sets : 0;
+	u32 interface, half, rules;
+	u64 *sets, port_sets;
 
+	if (!key || !out)
+		return 0;
+	interface = key->interface;
+	half = READ_ONCE(settings.active) & 1;
+	rules = READ_ONCE(settings.rule_count[half]);
+	sets = bpf_map_lookup_elem(&fw_ports, &interface);
+	port_sets = sets ? *sets : 0;
 	for (u32 i = 0; i < MAX_RULES; i++) {
 		u32 index = half * MAX_RULES + i;
 		struct rule *rule;
@@ -40,8 +45,18 @@ static __always_inline struct treatment treatment_of(const struct key *key)
 		if (i >= rules)
 			break;
 		rule = bpf_map_lookup_elem(&fw_rules, &index);
-		if (rule && matches(rule, key, port_sets))
-			return rule->treatment;
+		if (rule && matches(rule, key, port_sets)) {
+			*out = rule->treatment;
+			return 0;
+		}
 	}
-	return pass;
+	return 0;
+}
+
+static __always_inline struct treatment treatment_of(const struct key *key)
+{
+	struct treatment treatment = { .max_scale = NO_SCALE };
+
+	find_treatment(key, &treatment);
+	return treatment;
 }
