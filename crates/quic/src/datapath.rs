@@ -122,12 +122,7 @@ impl Shards {
     }
 
     #[inline]
-    pub(crate) fn invoke(
-        &self,
-        shard: usize,
-        flow: FlowId,
-        signals: &Signals,
-    ) -> Option<Controls> {
+    pub(crate) fn invoke(&self, shard: usize, flow: FlowId, signals: &Signals) -> Option<Controls> {
         // A flow of a controller's ends with the controller.
         match &self.kind {
             Kind::Linked { shards, .. } => {

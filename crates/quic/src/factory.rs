@@ -1,10 +1,12 @@
 //! From an algorithm's name to controllers.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use fairwater_algorithms::Choice;
 use fairwater_datapath::Config;
 use fairwater_plane::Plane;
 use fairwater_proto::{Fallback, own};
@@ -70,6 +72,17 @@ pub struct Options {
     silence: Duration,
     max_flows: u32,
     degraded_ecn: bool,
+    /// Algorithms that are not of Fairwater's crate, by name.
+    own: Vec<(String, OwnAlgorithm)>,
+}
+
+#[derive(Clone)]
+struct OwnAlgorithm(Choice);
+
+impl fmt::Debug for OwnAlgorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.name())
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -90,6 +103,7 @@ impl Default for Options {
             silence: Duration::from_millis(400),
             max_flows: Config::default().max_flows,
             degraded_ecn: false,
+            own: Vec::new(),
         }
     }
 }
@@ -113,6 +127,14 @@ impl Options {
     #[must_use]
     pub fn embedded(mut self) -> Self {
         self.place = Place::Embedded;
+        self
+    }
+
+    /// An algorithm of the caller's, for a plane in this process.
+    #[must_use]
+    pub fn algorithm(mut self, algorithm: Choice) -> Self {
+        let name = algorithm.name().to_owned();
+        self.own.push((name, OwnAlgorithm(algorithm)));
         self
     }
 
@@ -200,7 +222,9 @@ impl Options {
             return Err(QuicError::Name);
         }
         let config = self.config(stack);
-        let choice = stack.check(algorithm, &config)?;
+        let own = self.own.iter().find(|(name, _)| name == algorithm);
+        let own = own.map(|(_, own)| &own.0);
+        let choice = stack.check(algorithm, own, &config)?;
         let hosted = || {
             let choice = choice.ok_or_else(|| QuicError::Unknown(algorithm.to_owned()))?;
             let mut plane = Plane::new();

@@ -19,7 +19,7 @@ struct Sent {
 pub(crate) struct Acked {
     pub(crate) stamp: Stamp,
     pub(crate) bytes: u64,
-    /// Nothing that was sent before is left.
+    /// Nothing that was sent before in the same packet number space is left.
     pub(crate) in_order: bool,
 }
 
@@ -59,23 +59,19 @@ impl Flight {
     /// Takes out a packet that was acknowledged. `None` for a packet that is not in flight.
     #[inline]
     pub(crate) fn acknowledge(&mut self, sent_ns: u64, number: u64, bytes: u32) -> Option<Acked> {
-        self.take(sent_ns, bytes, |sent| sent.number == number)
+        self.take(sent_ns, bytes, Some(number))
     }
 
     /// Takes bytes that were acknowledged out of the batch that was sent then.
     #[cfg(feature = "quinn")]
     #[inline]
     pub(crate) fn acknowledge_batch(&mut self, sent_ns: u64, bytes: u32) -> Option<Acked> {
-        self.take(sent_ns, bytes, |_| true)
+        self.take(sent_ns, bytes, None)
     }
 
+    /// `number` is that of the packet; `None` takes out of the first batch that was sent then.
     #[inline]
-    fn take(
-        &mut self,
-        sent_ns: u64,
-        bytes: u32,
-        is_it: impl Fn(&Sent) -> bool,
-    ) -> Option<Acked> {
+    fn take(&mut self, sent_ns: u64, bytes: u32, number: Option<u64>) -> Option<Acked> {
         let first = match self.sent.front()?.stamp.sent_ns == sent_ns {
             true => 0,
             false => self.sent.partition_point(|s| s.stamp.sent_ns < sent_ns),
@@ -83,8 +79,9 @@ impl Flight {
         let at = (first..self.sent.len())
             .map_while(|at| self.sent.get(at).map(|sent| (at, sent)))
             .take_while(|(_, sent)| sent.stamp.sent_ns == sent_ns)
-            .find(|(_, sent)| sent.left > 0 && is_it(sent))?
+            .find(|(_, sent)| sent.left > 0 && number.is_none_or(|number| sent.number == number))?
             .0;
+        let in_order = self.is_in_order(at, number);
         let sent = self.sent.get_mut(at)?;
         let taken = bytes.min(sent.left);
         sent.left -= taken;
@@ -97,8 +94,17 @@ impl Flight {
         Some(Acked {
             stamp,
             bytes: u64::from(bytes),
-            in_order: at == 0,
+            in_order,
         })
+    }
+
+    /// Whether nothing is left of what was sent before in the same space. A packet that was sent
+    /// before and has no lower number is of another space.
+    #[inline]
+    fn is_in_order(&self, at: usize, number: Option<u64>) -> bool {
+        let of_space = |sent: &&Sent| number.is_none_or(|number| sent.number < number);
+        let mut before = self.sent.iter().take(at).filter(|sent| sent.left > 0);
+        !before.any(|sent| of_space(&sent))
     }
 
     /// Takes out a packet that was lost; whether it was in flight. Packets are lost in the order in

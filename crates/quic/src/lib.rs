@@ -21,6 +21,8 @@
 
 #[cfg(any(feature = "transfer", feature = "virtual-time"))]
 pub mod certificate;
+#[cfg(test)]
+mod conformance;
 mod datapath;
 mod embedded;
 mod factory;
@@ -38,6 +40,8 @@ mod rate;
 #[cfg(feature = "s2n")]
 mod s2n;
 mod stack;
+#[cfg(feature = "transfer")]
+pub mod transfer;
 #[cfg(feature = "virtual-time")]
 pub mod virtual_time;
 

@@ -43,11 +43,7 @@ impl Lockstep {
         &mut self.datapath
     }
 
-    pub(crate) fn start(
-        &mut self,
-        algorithm: &str,
-        info: &FlowInfo,
-    ) -> Result<FlowId, StartError> {
+    pub(crate) fn start(&mut self, algorithm: &str, info: &FlowInfo) -> Result<FlowId, StartError> {
         self.pass_time(info.now_us);
         let flow = self.datapath.start(self.plane, algorithm, info);
         self.exchange(info.now_us);

@@ -82,24 +82,26 @@ impl Stack {
         }
     }
 
-    /// The algorithm of this name and parameters, if it is one of Fairwater's own; `None` for a name
-    /// that only a plane can know.
+    /// The algorithm of this name and parameters: the caller's own, or one of Fairwater's; `None` for
+    /// a name that only a plane can know.
     ///
     /// # Errors
     /// A parameter is wrong, or the stack cannot run the algorithm.
     pub(crate) fn check(
         self,
         algorithm: &str,
+        own: Option<&Choice>,
         config: &Config,
     ) -> Result<Option<Choice>, QuicError> {
         let name = algorithm.split(':').next().unwrap_or_default();
-        let known = fairwater_algorithms::all()
+        let is_known = fairwater_algorithms::all()
             .iter()
             .any(|entry| entry.name == name);
-        if !known {
-            return Ok(None);
-        }
-        let choice = by_spec(algorithm).map_err(QuicError::from)?;
+        let choice = match own {
+            Some(own) => own.clone(),
+            None if is_known => by_spec(algorithm)?,
+            None => return Ok(None),
+        };
         let mut plane = Plane::new();
         let added = plane.add(|programs| choice.build(programs));
         added.map_err(|error| QuicError::Plane(error.to_string()))?;

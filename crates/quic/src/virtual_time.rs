@@ -206,10 +206,7 @@ struct Network {
 
 impl Network {
     fn next(&self) -> Option<Time> {
-        let both = [
-            self.forward.next_departure(),
-            self.reverse.next_departure(),
-        ];
+        let both = [self.forward.next_departure(), self.reverse.next_departure()];
         both.into_iter().flatten().min()
     }
 

@@ -51,7 +51,10 @@ fn copa_fills_the_link_with_a_short_queue() {
 fn cubic_fills_the_link_in_saw_teeth() {
     let (outcome, _) = run("cubic", "24mbit 20ms 1bdp", 30, 1);
     let utilisation = outcome.throughput_bps(at(5), at(30)) / 24e6;
-    println!("cubic: utilisation {utilisation:.3}, {} drops", outcome.dropped);
+    println!(
+        "cubic: utilisation {utilisation:.3}, {} drops",
+        outcome.dropped
+    );
     assert!(utilisation >= 0.95, "{utilisation}");
     assert!(outcome.dropped > 0);
 }

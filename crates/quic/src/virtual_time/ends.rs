@@ -315,8 +315,7 @@ impl Client {
             return Some(self.start);
         };
         let timeout = end.connection.poll_timeout();
-        let timeout =
-            timeout.map(|at| Time::ZERO + at.saturating_duration_since(end.epoch));
+        let timeout = timeout.map(|at| Time::ZERO + at.saturating_duration_since(end.epoch));
         let paced = end.is_dirty.then_some(self.next_sent);
         timeout.into_iter().chain(paced).min()
     }
@@ -439,4 +438,3 @@ fn read(end: &mut End, stream: StreamId, now: Time, outcome: &mut super::FlowOut
     let _ = chunks.finalize();
     end.is_dirty = true;
 }
-
