@@ -69,6 +69,13 @@ pub fn noq(algorithm: &str) -> Result<Arc<Factory>, QuicError> {
 
 /// Controllers for quinn that run this algorithm of the host's plane: see [`Options::quinn`].
 ///
+/// ```
+/// # fn main() -> Result<(), fairwater_quic::QuicError> {
+/// let mut transport = quinn_proto::TransportConfig::default();
+/// transport.congestion_controller_factory(fairwater_quic::quinn("copa")?);
+/// # Ok(()) }
+/// ```
+///
 /// # Errors
 /// See [`Options::quinn`].
 #[cfg(feature = "quinn")]
@@ -77,6 +84,14 @@ pub fn quinn(algorithm: &str) -> Result<std::sync::Arc<QuinnFactory>, QuicError>
 }
 
 /// Controllers for s2n-quic that run this algorithm of the host's plane: see [`Options::s2n`].
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let server = s2n_quic::Server::builder();
+/// let server = server.with_congestion_controller(fairwater_quic::s2n("copa")?)?;
+/// # let _ = server;
+/// # Ok(()) }
+/// ```
 ///
 /// # Errors
 /// See [`Options::s2n`].

@@ -89,13 +89,26 @@ impl RunningServer {
     }
 
     fn get(&self, output: Option<PathBuf>) -> Result<Fetched, TransferError> {
+        self.get_slowly(output, &AtomicBool::new(true))
+    }
+
+    /// Reads slowly until the flag is set.
+    fn get_slowly(
+        &self,
+        output: Option<PathBuf>,
+        hurry: &AtomicBool,
+    ) -> Result<Fetched, TransferError> {
         let config = GetConfig {
             remote: self.address,
             trust: self.trust,
             output,
             qlog: None,
         };
-        get(&config, &AtomicBool::new(false), &mut |_| ())
+        get(&config, &AtomicBool::new(false), &mut |_| {
+            if !hurry.load(Ordering::Relaxed) {
+                thread::sleep(Duration::from_millis(5));
+            }
+        })
     }
 
     fn stop(self) -> Vec<Served> {
@@ -179,14 +192,12 @@ fn a_plane_dies_and_returns_in_the_middle_of_a_transfer() {
     let socket = folder.path().join("plane.ring");
     let factory = Options::default().plane(&socket).noq("copa").unwrap();
     assert!(!factory.status().is_connected, "that is no error");
-    // noq's pacing keeps the transfer going for some seconds.
-    let server = RunningServer::start(
-        Content::Zeros(150_000_000),
-        Some(Arc::clone(&factory)),
-        None,
-    );
+    let hurry = AtomicBool::new(false);
+    let server = RunningServer::start(Content::Zeros(60_000_000), Some(Arc::clone(&factory)), None);
     thread::scope(|scope| {
-        let transfers: Vec<_> = (0..2).map(|_| scope.spawn(|| server.get(None))).collect();
+        let transfers: Vec<_> = (0..2)
+            .map(|_| scope.spawn(|| server.get_slowly(None, &hurry)))
+            .collect();
         let second = Duration::from_secs(1);
         eventually(5 * second, "flows without a plane", || {
             factory.status().flows == 2
@@ -204,9 +215,10 @@ fn a_plane_dies_and_returns_in_the_middle_of_a_transfer() {
             println!("life {life}: taken after {taken:?}, under the fallback after {fallen:?}");
         }
         let _plane = RunningPlane::start(&socket, 3);
+        hurry.store(true, Ordering::Relaxed);
         for transfer in transfers {
             let fetched = transfer.join().unwrap().unwrap();
-            assert_eq!(fetched.bytes, 150_000_000);
+            assert_eq!(fetched.bytes, 60_000_000);
         }
     });
     let served = server.stop();

@@ -266,6 +266,8 @@ async fn send(stream: &mut SendStream, content: &Content) -> Result<u64, Transfe
         hash.update(chunk);
         stream.write_all(chunk).await.map_err(lost)?;
         left -= read as u64;
+        // The runtime has one thread: sockets and other transfers have their turn.
+        tokio::task::yield_now().await;
     }
     stream
         .write_all(hash.finalize().as_bytes())
