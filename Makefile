@@ -25,7 +25,7 @@ endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test test-python python loom miri cross fuzz lint bench bench-datapath bench-python bench-sim doc header install uninstall clean
+.PHONY: help setup build demo test test-python python loom miri cross fuzz lint bench bench-datapath bench-quic bench-python bench-sim doc header install uninstall clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -41,6 +41,7 @@ demo: build ## Fairwater's Cubic beside the kernel's on a path of 48 Mbit/s and 
 
 test: lint loom ## lint, then run every test; as root, or with FAIRWATER_REQUIRE_PRIVILEGED=1, all of them
 	$(CARGO) $(AS_ROOT) test --workspace --locked
+	$(CARGO) test --package fairwater-quic --features quinn,s2n --lib --locked
 	$(MAKE) test-python
 
 # The profile of `cargo test`, and its directory: most of it is compiled already.
@@ -91,6 +92,10 @@ bench-edge: setup ## what the edge costs at a guest's port, and what it withstan
 	$(CARGO) build --release --locked --package fairwater-edge-tc --example cost
 	for name in edge edge-connections edge-flood edge-restarts; do $(SUDO) $(TARGET_DIR)/release/fairwater-bench $$name || exit 1; done
 	$(SUDO) $(TARGET_DIR)/release/examples/cost
+
+bench-quic: setup ## what an algorithm costs a QUIC server on noq: each ACK frame, and throughput over loopback
+	$(CARGO) build --release --locked --package fairwater-bench
+	$(TARGET_DIR)/release/fairwater-bench quic
 
 bench-python: $(VENV)/ready ## how fast reports go through an algorithm in Python, and what memory ten million take; steps of environments
 	$(PIP_INSTALL)

@@ -14,6 +14,7 @@ mod flows;
 mod hosted;
 mod loopback;
 mod plane;
+mod quic;
 mod reaction;
 mod sim;
 mod statistics;
@@ -57,6 +58,9 @@ enum Benchmark {
     PlaneRate(plane::RateArguments),
     /// CPU of an idle plane, and of one that hears 6,400 reports in a second; needs no root.
     PlaneCpu(plane::Arguments),
+    /// ns per ACK frame of noq's controllers and throughput over loopback, against noq's own Cubic;
+    /// needs no root.
+    Quic(quic::Arguments),
     /// Packet-hops per second of the simulator on one core, and its memory; needs no root.
     Sim(sim::Arguments),
     /// From an ACK of Linux TCP that is reported to the plane's answer.
@@ -84,6 +88,7 @@ fn main() -> anyhow::Result<()> {
         Benchmark::PlaneRate(arguments) => plane::rate(&arguments),
         Benchmark::Reaction(arguments) => reaction::run(&arguments),
         Benchmark::Switching(arguments) => switching::run(&arguments),
+        Benchmark::Quic(arguments) => quic::run(&arguments),
         Benchmark::Sim(arguments) => sim::run(&arguments),
         Benchmark::RoundTrip(arguments) => plane::round_trip(&arguments),
     }

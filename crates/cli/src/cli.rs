@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    algorithms, attach, check, completions, doctor, edge, host, man, run, serve, status, switch,
-    top, r#try, up, why,
+    algorithms, attach, check, completions, doctor, edge, host, man, quic_get, quic_serve, run,
+    serve, status, switch, top, r#try, up, why,
 };
 use crate::failure::Failure;
 
@@ -37,6 +37,8 @@ pub(crate) enum Command {
     Edge(edge::Args),
     Attach(attach::Args),
     Serve(serve::Args),
+    QuicServe(quic_serve::Args),
+    QuicGet(quic_get::Args),
     Top(top::Args),
     Check(check::Args),
     Doctor(doctor::Args),
@@ -59,6 +61,8 @@ impl Command {
             Self::Edge(args) => edge::run(&args),
             Self::Attach(args) => attach::run(&args),
             Self::Serve(args) => serve::run(&args),
+            Self::QuicServe(args) => quic_serve::run(&args),
+            Self::QuicGet(args) => quic_get::run(&args),
             Self::Top(args) => top::run(&args),
             Self::Check(args) => check::run(&args),
             Self::Doctor(args) => doctor::run(&args),

@@ -20,7 +20,7 @@ type Connect = Box<dyn FnMut() -> io::Result<Box<dyn Link>> + Send>;
 
 /// How long to wait after the first failure to connect, µs; it doubles up to the longest.
 const FIRST_BACKOFF_US: u64 = 10_000;
-const LONGEST_BACKOFF_US: u64 = 1_000_000;
+const LONGEST_BACKOFF_US: u64 = 500_000;
 
 /// Packets that are received in one call, so that a plane that never stops cannot keep its
 /// datapath from anything else.

@@ -8,6 +8,8 @@ pub(crate) mod doctor;
 pub(crate) mod edge;
 pub(crate) mod host;
 pub(crate) mod man;
+pub(crate) mod quic_get;
+pub(crate) mod quic_serve;
 pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod status;

@@ -1,0 +1,89 @@
+//! noq under algorithms, over emulated paths in virtual time.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fairwater_net::Time;
+use fairwater_quic::virtual_time::{FlowOutcome, VirtualFlow, VirtualRun};
+use fairwater_quic::{Factory, Options};
+
+/// A run of one flow, and its factory.
+fn run(algorithm: &str, link: &str, seconds: u64, seed: u64) -> (FlowOutcome, Arc<Factory>) {
+    let start = Instant::now();
+    let factory = Options::default().lockstep(start).noq(algorithm).unwrap();
+    let run = VirtualRun {
+        link: link.parse().unwrap(),
+        duration: Duration::from_secs(seconds),
+        seed,
+        start,
+        flows: vec![VirtualFlow {
+            controllers: factory.clone(),
+            start: Duration::ZERO,
+            bytes: None,
+        }],
+    };
+    let outcome = run.run().unwrap().remove(0);
+    assert_eq!(outcome.lost, None);
+    (outcome, factory)
+}
+
+const fn at(seconds: u64) -> Time {
+    Time::from_millis(1000 * seconds)
+}
+
+#[test]
+fn copa_fills_the_link_with_a_short_queue() {
+    // CCP §6.4: Copa on 12 Mbit/s, 20 ms; the mean window was about 22 packets.
+    let (outcome, factory) = run("copa", "12mbit 20ms 4bdp", 30, 1);
+    let utilisation = outcome.throughput_bps(at(5), at(30)) / 12e6;
+    let window = outcome.mean_window(at(5), at(30)) / f64::from(outcome.mtu);
+    println!("copa: utilisation {utilisation:.3}, window {window:.1} packets");
+    assert!(utilisation >= 0.85, "{utilisation}");
+    assert!((15.0..=35.0).contains(&window), "{window}");
+    let status = factory.status();
+    assert!(status.reports > 100, "{status:?}");
+    assert_eq!(status.fallbacks, 0);
+}
+
+#[test]
+fn cubic_fills_the_link_in_saw_teeth() {
+    let (outcome, _) = run("cubic", "24mbit 20ms 1bdp", 30, 1);
+    let utilisation = outcome.throughput_bps(at(5), at(30)) / 24e6;
+    println!(
+        "cubic: utilisation {utilisation:.3}, {} drops",
+        outcome.dropped
+    );
+    assert!(utilisation >= 0.95, "{utilisation}");
+    assert!(outcome.dropped > 0);
+}
+
+#[test]
+fn a_constant_rate_is_kept_without_a_queue() {
+    let (outcome, _) = run("constant:rate=8mbit", "40mbit 40ms 4bdp", 10, 1);
+    let rate = outcome.throughput_bps(at(1), at(10));
+    let longest = outcome.longest_queue(at(1), at(10));
+    println!("constant: {:.3} Mbit/s, queue {longest:?}", rate / 1e6);
+    assert!((7.6e6..=8.4e6).contains(&rate), "{rate}");
+    assert!(longest <= Duration::from_millis(2), "{longest:?}");
+}
+
+#[test]
+fn the_path_mtu_grows_and_the_flow_follows() {
+    let (outcome, _) = run("cubic", "24mbit 20ms 1bdp", 5, 1);
+    assert!(outcome.mtu > 1400, "{}", outcome.mtu);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_packets() {
+    let link = "12mbit 20ms 1bdp loss=0.5%";
+    let (first, _) = run("copa", link, 5, 7);
+    let (again, _) = run("copa", link, 5, 7);
+    let (other, _) = run("copa", link, 5, 8);
+    assert!(first.sent.len() > 1000);
+    assert_eq!(first.sent, again.sent);
+    assert_eq!(first.packets, again.packets);
+    assert_eq!(first.windows, again.windows);
+    assert_ne!(first.sent, other.sent);
+}
