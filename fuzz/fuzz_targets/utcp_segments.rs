@@ -10,8 +10,9 @@ use fairwater_datapath::{Config as DatapathConfig, Datapath};
 use fairwater_fuzz::Input;
 use fairwater_net::Time;
 use fairwater_proto::Dialect;
-use fairwater_tcp::{Ecn, TcpConfig};
-use fairwater_utcp::{Config, ConnectionId, Endpoint, EndpointConfig, State};
+use fairwater_utcp::{
+    Config, ConnectionId, Ecn, Endpoint, EndpointConfig, State, TcpConfig,
+};
 use fairwater_wire::{
     Checksum, EcnCodepoint, Packet, SackBlock, SackBlocks, Seq, TcpFlags, TcpOption, compose,
 };

@@ -20,7 +20,6 @@ mod run;
 mod sampler;
 mod steal;
 mod traffic;
-mod tun;
 
 pub use bridged::{BridgedSite, Family};
 pub use calibrate::{Calibration, calibrate};

@@ -13,8 +13,7 @@ use netlink_packet_route::route::{
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::protocols::NETLINK_ROUTE;
 
-use crate::tun;
-use fairwater_netlink::{Namespace, Netlink, add_address, index_of};
+use fairwater_netlink::{Namespace, Netlink, add_address, index_of, make_tun};
 
 /// Two hosts, and the network's ends of their devices.
 #[derive(Debug)]
@@ -28,6 +27,9 @@ pub(crate) struct Path {
     pub(crate) sender_device: OwnedFd,
     pub(crate) receiver_device: OwnedFd,
 }
+
+/// The name of the device in each namespace.
+const DEVICE: &str = "fw0";
 
 /// Largest IP packet, bytes.
 const MTU: u32 = 1500;
@@ -95,7 +97,7 @@ fn host(address: IpAddr, ecn: bool) -> io::Result<(Namespace, OwnedFd)> {
             IpAddr::V4(_) => fs::write(disable_ipv6, "1")?,
             IpAddr::V6(_) => fs::write(disable_ipv6, "0")?,
         }
-        let device = tun::create()?;
+        let device = make_tun(DEVICE)?;
         configure(address)?;
         Ok(device)
     })??;
@@ -112,7 +114,7 @@ pub(crate) fn configure_tcp(ecn: bool) -> io::Result<()> {
 }
 
 fn configure(address: IpAddr) -> io::Result<()> {
-    let index = index_of(tun::DEVICE)?;
+    let index = index_of(DEVICE)?;
     let mut netlink = Netlink::new(NETLINK_ROUTE)?;
 
     let mut link = LinkMessage::default();
@@ -129,8 +131,8 @@ fn configure(address: IpAddr) -> io::Result<()> {
         IpAddr::V4(_) => (32, IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
         IpAddr::V6(_) => (128, IpAddr::V6(Ipv6Addr::UNSPECIFIED)),
     };
-    add_address(tun::DEVICE, address, prefix_len)?;
-    add_route(anywhere, 0, tun::DEVICE)
+    add_address(DEVICE, address, prefix_len)?;
+    add_route(anywhere, 0, DEVICE)
 }
 
 /// Sends what goes to a prefix out of a device.

@@ -2,7 +2,8 @@
 //! checksums, bytes and states, as a datapath of the plane. Sans-IO: packets and the time go in, packets come out.
 //!
 //! [`Connection`] is one TCP connection (RFC 9293). [`Endpoint`] is a host: it finds connections by the addresses of
-//! are bytes of IP, for whatever device.
+//! packets, accepts new ones, and makes each a flow of a [`fairwater_datapath::Datapath`]. [`io`] moves their packets
+//! to and from a device.
 //!
 //! Offsets of the stream are 64-bit inside, as in [`fairwater_tcp`]; `numbers` turns them into sequence numbers and
 //! back at the edge. It is the data path of a server, not a socket API: one thread, no system calls, no keep-alive.
@@ -54,6 +55,7 @@ mod connection;
 mod endpoint;
 mod error;
 mod icmp;
+pub mod io;
 mod numbers;
 mod reset;
 mod state;
@@ -65,6 +67,9 @@ pub use endpoint::{ConnectionId, Endpoint};
 pub use error::{CloseReason, ConnectError, StreamError};
 pub use state::State;
 pub use statistics::Statistics;
+
+/// What a connection's configuration and events are made of.
+pub use fairwater_tcp::{Controls, Counters, Ecn, Invocation, TcpConfig};
 
 use fairwater_datapath::Signal;
 use fairwater_proto::{SignalQualities, SignalQuality};

@@ -395,17 +395,28 @@ fn all_signals_of_a_known_history() {
             },
         );
         assert_eq!(told.signal(WasTimeout), 0);
-        if upto == 24 {
-            check(
-                &told,
-                &[
-                    (AppLimited, 1),
-                    (BytesPending, 0),
-                    (PacketsInFlight, 0),
-                    (BytesInFlight, 0),
-                ],
-            );
-        }
     }
-    assert_eq!(pair.wire.acknowledged(), 24 * MSS);
+    // One more segment, sent while there was nothing else to send.
+    assert_eq!(pair.wire.write(&[1; MSS as usize]), Ok(MSS as usize));
+    pair.simulated.write(MSS);
+    pair.send();
+    let told = pair.ack(
+        20_000,
+        Ack {
+            upto: 25,
+            echo: (24, 0),
+            ..Ack::default()
+        },
+    );
+    check(
+        &told,
+        &[
+            (AppLimited, 1),
+            (BytesPending, 0),
+            (PacketsInFlight, 0),
+            (BytesInFlight, 0),
+            (BytesAcked, MSS),
+        ],
+    );
+    assert_eq!(pair.wire.acknowledged(), 25 * MSS);
 }
