@@ -22,6 +22,8 @@ pub(crate) struct Path {
     pub(crate) sender: Namespace,
     /// The host that receives.
     pub(crate) receiver: Namespace,
+    /// The sender's address.
+    pub(crate) sender_address: IpAddr,
     /// The receiver's address.
     pub(crate) receiver_address: IpAddr,
     pub(crate) sender_device: OwnedFd,
@@ -32,7 +34,7 @@ pub(crate) struct Path {
 const DEVICE: &str = "fw0";
 
 /// Largest IP packet, bytes.
-const MTU: u32 = 1500;
+pub(crate) const MTU: u32 = 1500;
 
 /// Packets a device holds for the emulator. A drop there would be a drop in the sending host,
 /// which TCP answers otherwise than one in the network, so there is room for any window.
@@ -77,6 +79,7 @@ impl Path {
         Ok(Path {
             sender,
             receiver,
+            sender_address,
             receiver_address,
             sender_device,
             receiver_device,

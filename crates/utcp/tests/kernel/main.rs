@@ -15,7 +15,7 @@ use fairwater_utcp::{CloseReason, State};
 use lossy::Impairment;
 use site::{Site, hash_of, pattern};
 
-const BYTES: u64 = 20_000_000;
+const BYTES: u64 = 5_000_000;
 
 #[test]
 fn the_kernel_receives_what_is_sent_whatever_is_lost() {

@@ -16,7 +16,7 @@ const PEER_ISN: u32 = 77;
 
 /// When the connection is open and the first segments leave: the last nanosecond of a tick of TSval, so that echoes of
 /// what left then are exact.
-const OPEN_NS: u64 = ((7000 << 14) | 0x3fff);
+const OPEN_NS: u64 = (7000 << 14) | 0x3fff;
 
 /// A connection on the wire, and a bare sender beside it that is told the same.
 struct Pair {

@@ -117,7 +117,7 @@ fn a_lost_last_ack_is_sent_again_and_time_wait_begins_anew() {
         .seen
         .iter()
         .filter(|seen| !seen.from_client && seen.has(TcpFlags::FIN));
-    let last = fins.clone().last().unwrap().at;
+    let last = fins.clone().next_back().unwrap().at;
     let acks = network
         .seen
         .iter()
