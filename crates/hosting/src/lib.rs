@@ -4,7 +4,7 @@
 //! Algorithms in Rust run in a thread of this process ([`AttachedPlane`]). Algorithms in Python
 //! run in worker processes ([`AlgorithmProcess`], and [`worker`] for the other end), each with a
 //! heartbeat of its own, so that an algorithm that blocks or dies harms its own flows alone.
-//! [`HostedAlgorithms`] does both. Nothing here prints.
+//! [`HostedAlgorithms`] does both; [`InProcessPlane`] hosts for datapaths of this process. Nothing here prints.
 
 mod attached;
 mod changed_default;
@@ -14,6 +14,7 @@ mod files;
 mod fork;
 pub mod host;
 mod hosted;
+mod in_process;
 mod lab_edge;
 pub mod metrics;
 mod plane;
@@ -30,6 +31,7 @@ pub use controllers::sample_controllers;
 pub use files::FolderResolver;
 pub use fork::{exit_forked_plane, on_fork_in_child};
 pub use hosted::{HostError, HostedAlgorithms};
+pub use in_process::InProcessPlane;
 pub use lab_edge::LabEdge;
 pub use plane::{DuplicateName, plane_of, require_different};
 pub use process::{AlgorithmProcess, ProcessEnd, ProcessError, finish_all};

@@ -10,7 +10,7 @@ use fairwater_experiment::{
 };
 use fairwater_net::{Capacity, DeliveryTrace, LinkSpec, Time};
 use fairwater_results::{ControllerProbe, Results, TrafficProgram};
-use fairwater_testbed::{KernelSender, Run};
+use fairwater_testbed::{KernelSender, Run, UserPlane};
 
 use crate::error::LabError;
 use crate::input::{MAX_INPUT_BYTES, read_text};
@@ -48,6 +48,9 @@ pub struct Comparison<C = String> {
     pub tries: u32,
     /// Samples who controls flows on real TCP; `None` where the kernel's own algorithms alone run.
     pub controllers: Option<ControllerProbe>,
+    /// Where candidates whose congestion control begins with [`USER_TCP`](fairwater_testbed::USER_TCP) find their
+    /// plane: a TCP in user space sends them, to the kernel's TCP.
+    pub user_plane: Option<UserPlane>,
 }
 
 /// The bottleneck, from the sender to the receiver.
@@ -72,6 +75,7 @@ impl<C> Comparison<C> {
             program: TrafficProgram::default(),
             tries: 3,
             controllers: None,
+            user_plane: None,
         }
     }
 
@@ -194,6 +198,7 @@ impl Comparison {
             tries: self.tries,
             controllers: self.controllers,
             edge: None,
+            user_plane: self.user_plane.clone(),
         }
     }
 }

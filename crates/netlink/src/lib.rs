@@ -1,10 +1,12 @@
 //! The kernel's network without a runtime: netlink [requests](Netlink), the [interfaces](Interfaces) that come
-//! and go, [namespaces](Namespace) without names, and the interfaces of made-up networks ([`make_veth`]).
+//! and go, [namespaces](Namespace) without names, and the interfaces of made-up networks ([`make_veth`],
+//! [`make_tun`]).
 
 mod interfaces;
 mod namespace;
 mod request;
 mod topology;
+mod tun;
 
 pub use interfaces::{Interface, Interfaces};
 pub use namespace::{Namespace, enter};
@@ -13,3 +15,4 @@ pub use topology::{
     add_address, bring_up, enslave, index_of, limit_offload, make_bridge, make_veth, remove,
     rename, set_queue_length,
 };
+pub use tun::{make_tap, make_tun};

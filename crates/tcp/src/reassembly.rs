@@ -102,6 +102,11 @@ impl Reassembly {
         }
     }
 
+    /// Whether the next ACK has blocks.
+    pub(super) fn has_report(&self) -> bool {
+        self.duplicate.is_some() || !self.recent.is_empty()
+    }
+
     /// The blocks for the next ACK: a duplicate, once, before the others (RFC 2883 §4), then the
     /// blocks that changed last (RFC 2018 §4).
     pub(super) fn take_report(&mut self) -> SmallVec<[Block; 4]> {

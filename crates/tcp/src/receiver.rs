@@ -28,8 +28,10 @@ pub struct Receiver {
     receive_window: u64,
     /// Whether the application has stopped reading.
     paused: bool,
-    /// Offset up to which the application has read.
+    /// Offset up to which the application has read, as far as the window shows it.
     read: u64,
+    /// Offset up to which a paused application has read ([`Receiver::read`]).
+    taken: u64,
     /// The right edge of the window as last advertised: it is never taken back (RFC 9293 §3.8.6).
     edge: u64,
     ecn: Ecn,
@@ -75,6 +77,7 @@ impl Receiver {
             receive_window: config.receive_window,
             paused: false,
             read: 0,
+            taken: 0,
             edge: config.receive_window,
             ecn: config.ecn,
             echo: false,
@@ -259,10 +262,7 @@ impl Receiver {
         if !self.ack_due {
             return None;
         }
-        self.ack_due = false;
-        self.delayed_until = None;
-        self.held_until = None;
-        self.held = 0;
+        self.clear_due();
         self.quick = self.quick.saturating_sub(1);
         let mut segment = self.ack(self.arrived.next(), self.echo);
         if self.sack {
@@ -297,6 +297,41 @@ impl Receiver {
         self.paused = false;
         self.read = self.arrived.next();
         self.ack_due = true;
+    }
+
+    /// The application, which is paused, has read so many bytes more of what has arrived. The window opens by a
+    /// segment, or by half of it, at least (RFC 9293 §3.8.6.2.2); the sender is told at once if it at least doubles.
+    pub fn read(&mut self, bytes: u64) {
+        self.taken = self.taken.saturating_add(bytes).min(self.delivered());
+        let edge = self.taken.saturating_add(self.receive_window);
+        if edge < self.edge.saturating_add(self.mss.min(self.receive_window / 2)) {
+            return;
+        }
+        self.read = self.taken;
+        let left = |edge: u64| edge.saturating_sub(self.arrived.next());
+        if left(edge) >= left(self.edge).saturating_mul(2) {
+            self.ack_due = true;
+        }
+    }
+
+    /// The acknowledgement that a segment with data of its own carries. It takes the place of an ACK that is due,
+    /// unless that has blocks to report: they leave no room for data.
+    pub fn piggyback(&mut self) -> Segment {
+        if let Some((ack, echo)) = self.earlier.take() {
+            return self.ack(ack, echo);
+        }
+        if !self.sack || !self.arrived.has_report() {
+            self.quick = self.quick.saturating_sub(1);
+            self.clear_due();
+        }
+        self.ack(self.arrived.next(), self.echo)
+    }
+
+    fn clear_due(&mut self) {
+        self.ack_due = false;
+        self.delayed_until = None;
+        self.held_until = None;
+        self.held = 0;
     }
 
     /// Payload bytes that have arrived in order.

@@ -7,12 +7,11 @@ use std::os::fd::AsFd;
 
 use fairwater_net::LinkConfig;
 use fairwater_netlink::{
-    Namespace, add_address, bring_up, enslave, limit_offload, make_bridge, make_veth,
+    Namespace, add_address, bring_up, enslave, limit_offload, make_bridge, make_tap, make_veth,
 };
 
 use crate::clock::Clock;
 use crate::emulator::Emulator;
-use crate::tun::create_tap;
 
 /// Names of the guest's port and of the peer's on the host.
 const PORTS: [&str; 2] = ["vnet0", "uplink"];
@@ -67,8 +66,8 @@ impl BridgedSite {
         };
         let devices = match links {
             Some(links) => {
-                let near = site.host.inside(|| create_tap(PORTS[1]))??;
-                let far = site.peer.inside(|| create_tap(INTERFACE))??;
+                let near = site.host.inside(|| make_tap(PORTS[1]))??;
+                let far = site.peer.inside(|| make_tap(INTERFACE))??;
                 Some((links, near, far))
             }
             None => None,

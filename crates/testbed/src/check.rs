@@ -12,7 +12,8 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::emulator::MAX_FLOWS;
 use crate::error::TestbedError;
 use crate::preflight;
-use crate::run::Run;
+use crate::run::{KernelSender, Run};
+use crate::traffic::USER_TCP;
 
 /// How long a run may last.
 const DURATIONS: std::ops::RangeInclusive<Duration> =
@@ -55,7 +56,19 @@ impl Run<'_> {
             return Err(TestbedError::Timing);
         }
         preflight::require(self.program).map_err(TestbedError::Missing)?;
-        for sender in &self.senders {
+        let in_user_space = self.senders.iter().filter(|sender| sender.is_in_user_space());
+        let in_user_space = in_user_space.count();
+        if in_user_space > 0 && (in_user_space < self.senders.len() || self.has_guests()) {
+            return Err(TestbedError::Network(
+                "flows of the kernel's TCP, or of guests, and of a TCP in user space share no sender",
+            ));
+        }
+        if in_user_space > 0 && self.user_plane.is_none() {
+            return Err(TestbedError::Network(
+                "flows of a TCP in user space need a plane",
+            ));
+        }
+        for sender in self.senders.iter().filter(|s| !s.is_in_user_space()) {
             has_congestion_control(&sender.congestion_control)?;
         }
         Ok(())
@@ -70,9 +83,20 @@ impl Run<'_> {
         self.has_edge() || (0 < with_ecn && with_ecn < flows.len())
     }
 
+    /// Whether a TCP in user space sends.
+    pub(crate) fn is_in_user_space(&self) -> bool {
+        self.senders.iter().any(KernelSender::is_in_user_space)
+    }
+
     /// Whether some flow is behind a box.
     pub(crate) fn has_edge(&self) -> bool {
         self.experiment.flows.iter().any(|flow| flow.edge.is_some())
+    }
+}
+
+impl KernelSender {
+    fn is_in_user_space(&self) -> bool {
+        self.congestion_control.starts_with(USER_TCP)
     }
 }
 

@@ -3,7 +3,8 @@
 //! Two hosts, `sender` and `receiver`, are network namespaces with a TUN device each; the router
 //! between them is a pair of user-space [links](fairwater_net::Link) that real packets pass
 //! through, on time. The kernel's TCP sends over them under any congestion control that the kernel
-//! knows by name: its own, or those that a plane has registered. Namespaces and devices have no
+//! knows by name: its own, or those that a plane has registered; or a [TCP in user space](fairwater_utcp) sends
+//! to the kernel's. Namespaces and devices have no
 //! names, so nothing can be left behind: this process holds them, and they end with it.
 
 mod bridged;
@@ -20,7 +21,6 @@ mod run;
 mod sampler;
 mod steal;
 mod traffic;
-mod tun;
 
 pub use bridged::{BridgedSite, Family};
 pub use calibrate::{Calibration, calibrate};
@@ -29,3 +29,4 @@ pub use error::TestbedError;
 pub use guests::{EdgeAttacher, GuestPort};
 pub use preflight::{Missing, available_program, require};
 pub use run::{KernelSender, Measured, Run, kernel_release};
+pub use traffic::{USER_TCP, UserPlane};

@@ -13,8 +13,7 @@ use netlink_packet_route::route::{
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::protocols::NETLINK_ROUTE;
 
-use crate::tun;
-use fairwater_netlink::{Namespace, Netlink, add_address, index_of};
+use fairwater_netlink::{Namespace, Netlink, add_address, index_of, make_tun};
 
 /// Two hosts, and the network's ends of their devices.
 #[derive(Debug)]
@@ -23,14 +22,19 @@ pub(crate) struct Path {
     pub(crate) sender: Namespace,
     /// The host that receives.
     pub(crate) receiver: Namespace,
+    /// The sender's address.
+    pub(crate) sender_address: IpAddr,
     /// The receiver's address.
     pub(crate) receiver_address: IpAddr,
     pub(crate) sender_device: OwnedFd,
     pub(crate) receiver_device: OwnedFd,
 }
 
+/// The name of the device in each namespace.
+const DEVICE: &str = "fw0";
+
 /// Largest IP packet, bytes.
-const MTU: u32 = 1500;
+pub(crate) const MTU: u32 = 1500;
 
 /// Packets a device holds for the emulator. A drop there would be a drop in the sending host,
 /// which TCP answers otherwise than one in the network, so there is room for any window.
@@ -75,6 +79,7 @@ impl Path {
         Ok(Path {
             sender,
             receiver,
+            sender_address,
             receiver_address,
             sender_device,
             receiver_device,
@@ -95,7 +100,7 @@ fn host(address: IpAddr, ecn: bool) -> io::Result<(Namespace, OwnedFd)> {
             IpAddr::V4(_) => fs::write(disable_ipv6, "1")?,
             IpAddr::V6(_) => fs::write(disable_ipv6, "0")?,
         }
-        let device = tun::create()?;
+        let device = make_tun(DEVICE)?;
         configure(address)?;
         Ok(device)
     })??;
@@ -112,7 +117,7 @@ pub(crate) fn configure_tcp(ecn: bool) -> io::Result<()> {
 }
 
 fn configure(address: IpAddr) -> io::Result<()> {
-    let index = index_of(tun::DEVICE)?;
+    let index = index_of(DEVICE)?;
     let mut netlink = Netlink::new(NETLINK_ROUTE)?;
 
     let mut link = LinkMessage::default();
@@ -129,8 +134,8 @@ fn configure(address: IpAddr) -> io::Result<()> {
         IpAddr::V4(_) => (32, IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
         IpAddr::V6(_) => (128, IpAddr::V6(Ipv6Addr::UNSPECIFIED)),
     };
-    add_address(tun::DEVICE, address, prefix_len)?;
-    add_route(anywhere, 0, tun::DEVICE)
+    add_address(DEVICE, address, prefix_len)?;
+    add_route(anywhere, 0, DEVICE)
 }
 
 /// Sends what goes to a prefix out of a device.

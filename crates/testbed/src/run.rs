@@ -2,13 +2,13 @@
 
 use std::any::Any;
 use std::collections::VecDeque;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::slice::from_ref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use fairwater_experiment::{Experiment, FlowConfig, FlowProgress, Progress, TICK};
+use fairwater_experiment::{Ecn, Experiment, FlowConfig, FlowProgress, Progress, TICK};
 use fairwater_net::{LinkConfig, Time};
 use fairwater_netlink::Namespace;
 use fairwater_results::{
@@ -26,7 +26,7 @@ use crate::packet::FIRST_PORT;
 use crate::path::Path;
 use crate::sampler::{Sampler, Samples};
 use crate::steal::MachineTime;
-use crate::traffic::{Finished, Flow, FlowSpec};
+use crate::traffic::{Finished, Flow, FlowSpec, UserPlane, UserTcp, user_device};
 
 /// Ticks a live rate is taken over.
 const RATE_TICKS: usize = 5;
@@ -62,12 +62,15 @@ pub struct Run<'a> {
     pub controllers: Option<ControllerProbe>,
     /// Puts boxes at the ports of guests, for flows that are behind one.
     pub edge: Option<&'a dyn EdgeAttacher>,
+    /// Where flows of a TCP in user space find their plane; `None` without such flows.
+    pub user_plane: Option<UserPlane>,
 }
 
 /// The congestion control of one flow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelSender {
-    /// The kernel's name of it: `cubic`, `fw_cubic`.
+    /// The kernel's name of it: `cubic`, `fw_cubic`. With [`USER_TCP`](crate::USER_TCP) before it, the name of an algorithm of
+    /// [`Run::user_plane`], whose flow a TCP in user space sends.
     pub congestion_control: String,
     /// Whether the receiver has it too: one that needs ECN is asked for it at both ends, before
     /// they connect (RFC 8257 §3.2).
@@ -223,7 +226,9 @@ impl Try<'_> {
         let steal_before = MachineTime::now().map_err(TestbedError::system("read /proc/stat"))?;
         let cpu_before = process_cpu();
         let clock = Clock::start();
-        let emulator = Emulator::start(&path, clock, [self.forward, self.reverse], count)
+        let (user_device, sender_device) = self.sender_devices(&path)?;
+        let devices = [&sender_device, &path.receiver_device];
+        let emulator = Emulator::between(devices, clock, [self.forward, self.reverse], count)
             .map_err(TestbedError::system("start the emulator"))?;
         let guests = self.make_guests(&path)?;
         let senders = guests
@@ -232,10 +237,15 @@ impl Try<'_> {
         let _edge = self.attach_edge(&path, guests.as_ref())?;
         let sampler = Sampler::start(senders, clock, count, self.run.ipv6, SAMPLE_PERIOD)
             .map_err(TestbedError::system("start the sampler"))?;
-        let mut flows = self.start_flows(&path, senders)?;
+        let mut user = self.start_user_tcp(&path, user_device, clock)?;
+        let mut flows = match user {
+            Some(_) => Vec::new(),
+            None => self.start_flows(&path, senders)?,
+        };
         let grace = GRACE + (self.forward.delay + self.reverse.delay) * GRACE_RTTS;
         let mut finished: Vec<Option<Finished>> = vec![None; count];
         let mut live = Live::new(clock, count);
+        let mut user_samples: Samples = Vec::new();
         let mut fallbacks = vec![FallbackCount::default(); count];
         while finished.iter().any(Option::is_none) {
             thread::sleep(TICK);
@@ -254,6 +264,16 @@ impl Try<'_> {
                     *done = flow.finished(&config.name)?;
                 }
             }
+            if let Some(user) = &mut user
+                && let Some(log) = user.finished().map_err(|reason| self.user_failed(reason))?
+            {
+                let ended = log.retransmissions.iter().map(|count| Finished {
+                    cpu: Duration::ZERO,
+                    retransmissions: Some(*count),
+                });
+                finished = ended.map(Some).collect();
+                user_samples = log.samples;
+            }
             live.update(self, &emulator, &sampler, now);
             self.sample_controllers(&finished, &mut fallbacks);
             progress(now);
@@ -267,8 +287,8 @@ impl Try<'_> {
                 });
             }
         }
-        drop(flows);
-        let (samples, sampler_cpu) = sampler
+        drop((flows, user));
+        let (of_sockets, sampler_cpu) = sampler
             .finish()
             .map_err(TestbedError::system("sample the sender's sockets"))?;
         let emulator = emulator
@@ -276,7 +296,10 @@ impl Try<'_> {
             .map_err(TestbedError::system("emulate the link"))?;
         let steal_after = MachineTime::now().map_err(TestbedError::system("read /proc/stat"))?;
         Ok(Recorded {
-            samples,
+            samples: match user_samples.is_empty() {
+                true => of_sockets,
+                false => user_samples,
+            },
             finished: finished.into_iter().flatten().collect(),
             fallbacks,
             process_cpu: process_cpu()
@@ -312,21 +335,59 @@ impl Try<'_> {
         attached.map(Some).map_err(TestbedError::Edge)
     }
 
+    /// The device of the TCP in user space, if that sends, and the network's end of the sender's device.
+    fn sender_devices(&self, path: &Path) -> Result<(Option<OwnedFd>, OwnedFd), TestbedError> {
+        let made = match self.run.is_in_user_space() {
+            true => user_device().map(|(own, network)| (Some(own), network)),
+            false => path.sender_device.try_clone().map(|device| (None, device)),
+        };
+        made.map_err(TestbedError::system("make the sender's device"))
+    }
+
+    /// Starts the TCP in user space, if that sends.
+    fn start_user_tcp(
+        &self,
+        path: &Path,
+        device: Option<OwnedFd>,
+        clock: Clock,
+    ) -> Result<Option<UserTcp>, TestbedError> {
+        let (Some(device), Some(plane)) = (device, &self.run.user_plane) else {
+            return Ok(None);
+        };
+        let ecn = match uses_ecn(self.run.experiment) {
+            true => Ecn::Classic,
+            false => Ecn::Off,
+        };
+        let specs: Vec<_> = self.specs().collect();
+        UserTcp::start(path, device, plane, &specs, ecn, clock).map(Some)
+    }
+
+    fn user_failed(&self, reason: String) -> TestbedError {
+        TestbedError::Traffic {
+            label: self.flows.first().map_or("", |flow| &flow.name).to_owned(),
+            reason,
+        }
+    }
+
+    fn specs(&self) -> impl Iterator<Item = FlowSpec<'_>> {
+        let flows = self.flows.iter().zip(&self.run.senders).enumerate();
+        flows.map(|(index, (flow, sender))| FlowSpec {
+            index: index as u16,
+            label: &flow.name,
+            congestion_control: &sender.congestion_control,
+            at_both_ends: sender.at_both_ends,
+            duration: self.run.experiment.duration,
+            start: flow.start.since(Time::ZERO),
+            stop: flow.stop.map(|stop| stop.since(Time::ZERO)),
+            tag: flow.tag,
+        })
+    }
+
     /// Starts the flows in the senders' namespaces: one for each flow, or one for all.
     fn start_flows(&self, path: &Path, senders: &[Namespace]) -> Result<Vec<Flow>, TestbedError> {
-        let flows = self.flows.iter().zip(&self.run.senders).enumerate();
-        flows
-            .map(|(index, (flow, sender))| {
-                let spec = FlowSpec {
-                    index: index as u16,
-                    label: &flow.name,
-                    congestion_control: &sender.congestion_control,
-                    at_both_ends: sender.at_both_ends,
-                    duration: self.run.experiment.duration,
-                    start: flow.start.since(Time::ZERO),
-                    stop: flow.stop.map(|stop| stop.since(Time::ZERO)),
-                    tag: flow.tag,
-                };
+        self.specs()
+            .enumerate()
+            .map(|(index, spec)| {
                 let program = match spec.at_both_ends {
                     true => TrafficProgram::Bulk,
                     false => self.run.program,

@@ -68,6 +68,7 @@ fn run_of(point: &Point, sender: impl Fn(&Sender) -> KernelSender) -> Run<'_> {
         tries: TRIES,
         controllers: None,
         edge: None,
+        user_plane: None,
     }
 }
 

@@ -307,6 +307,13 @@ impl Sender {
         self.pacing_rate = controls.rate;
     }
 
+    /// Segments of new data have so many bytes at most from now on: the path's MTU is another (RFC 8201). What was
+    /// sent stays cut as it was; whoever writes packets cuts what is sent again, and is too long, into several.
+    pub fn set_mss(&mut self, mss: u32) {
+        self.mss = u64::from(mss.max(1));
+        self.cwnd = self.cwnd.max(self.mss);
+    }
+
     /// The controls in force. The sender itself raises cwnd at an undo, sets it at a
     /// retransmission timeout, and lowers it after a pause.
     #[must_use]

@@ -48,12 +48,7 @@ impl Bulk {
         let at_both_ends = flow
             .at_both_ends
             .then(|| flow.congestion_control.to_owned());
-        let listener = in_namespace(receiver, move || listen(to, at_both_ends.as_deref()))
-            .map_err(|e| flow.failed(e))?;
-        let stopped = Arc::clone(&stop);
-        let receiver = thread::Builder::new()
-            .name("lab-receiver".to_owned())
-            .spawn(move || receive(&listener, &stopped));
+        let receiver = receive_at(receiver, to, at_both_ends, Arc::clone(&stop));
         bulk.receiver = Some(receiver.map_err(|e| flow.failed(e))?);
 
         let namespace = sender.try_clone_to_owned().map_err(|e| flow.failed(e))?;
@@ -113,6 +108,27 @@ fn join(thread: Option<JoinHandle<io::Result<()>>>) -> Result<(), String> {
         Some(Ok(Err(error))) => Err(error.to_string()),
         Some(Err(_)) => Err("its thread panicked".to_owned()),
     }
+}
+
+/// A thread that reads what one connection to an address in the namespace brings, until it is over or `stop` is set.
+pub(super) fn receiver(
+    namespace: BorrowedFd<'_>,
+    at: SocketAddr,
+    stop: Arc<AtomicBool>,
+) -> io::Result<JoinHandle<io::Result<()>>> {
+    receive_at(namespace, at, None, stop)
+}
+
+fn receive_at(
+    namespace: BorrowedFd<'_>,
+    at: SocketAddr,
+    congestion_control: Option<String>,
+    stop: Arc<AtomicBool>,
+) -> io::Result<JoinHandle<io::Result<()>>> {
+    let listener = in_namespace(namespace, move || listen(at, congestion_control.as_deref()))?;
+    thread::Builder::new()
+        .name("lab-receiver".to_owned())
+        .spawn(move || receive(&listener, &stop))
 }
 
 fn in_namespace<T: Send>(

@@ -3,6 +3,10 @@
 mod bulk;
 mod child;
 mod iperf3;
+mod user;
+
+pub use user::{USER_TCP, UserPlane};
+pub(crate) use user::{UserTcp, device as user_device};
 
 use std::net::IpAddr;
 use std::os::fd::AsFd;

@@ -2,6 +2,7 @@
 
 mod back_end;
 mod candidate;
+mod hosts;
 mod progress;
 mod rounds;
 mod table;
@@ -10,9 +11,8 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use fairwater_hosting::{HostedAlgorithms, NamedAlgorithm, Stop, sample_controllers};
+use fairwater_hosting::{NamedAlgorithm, Stop};
 use fairwater_lab::{Candidate, Comparison, LabError, Simulated, run as run_comparison, simulate};
-use fairwater_linux::{Options, probe};
 use fairwater_net::{LinkSpec, LinkSpecError};
 
 use fairwater_results::{Results, RoundResults, TrafficProgram, report};
@@ -27,6 +27,7 @@ use crate::report_page;
 use crate::units::parse_duration;
 use back_end::ChosenBackend;
 use candidate::{CandidateArgument, Sender};
+use hosts::Hosts;
 use progress::ProgressDisplay;
 use rounds::Rounds;
 
@@ -37,6 +38,7 @@ Examples:
   sudo fairwater try reno reno:report=10ms --link \"trace:cell.up 40ms 100pkt loss=0.01%\"
   sudo fairwater try cubic --json | jq '.runs[] | {name, utilisation}'
   fairwater try cubic --against kernel:cubic --on sim
+  sudo fairwater try cubic --over utcp --against kernel:cubic
 
 A link is a capacity (12mbit, or trace:FILE in mahimahi's format) and an RTT (20ms), and optionally
 a buffer (160pkt, 100kB or 1bdp), loss=0.01%, queue=fq_codel, mark=20pkt (ECN marks while more
@@ -47,6 +49,9 @@ attempt was disturbed, the table says so.
 Real TCP needs root, and Fairwater's algorithms need a kernel with BTF. Without them, or with --on
 sim, the comparison runs in the simulator, where `kernel:reno` and `kernel:cubic` stand for the
 kernel's algorithms; a simulation takes a second and gives the same numbers each time.
+
+With --over utcp, a TCP in user space sends for Fairwater's algorithms to the kernel's TCP, without
+BTF and eBPF; the lab's own bulk sender stands for the kernel's algorithms. See docs/utcp.md.
 
 If an algorithm fails (it raises, blocks or dies), its flow goes on under the fallback, which is
 Cubic on real TCP and Reno in the simulator. The table, --json and the report page tell the share of
@@ -83,6 +88,10 @@ pub(crate) struct Args {
     /// Back end: `linux`, this machine's TCP, or `sim`, the simulator [default: linux if possible]
     #[arg(long, value_name = "BACKEND", hide_possible_values = true)]
     on: Option<BackendArgument>,
+    /// TCP that sends for Fairwater's algorithms: `linux`, the kernel's, or `utcp`, one in user space,
+    /// to the kernel's
+    #[arg(long, value_name = "TCP", hide_possible_values = true, default_value = "linux")]
+    over: Over,
     /// Send over IPv6
     #[arg(long)]
     ipv6: bool,
@@ -108,6 +117,15 @@ pub(crate) struct Args {
     quiet: bool,
 }
 
+/// Which TCP sends for hosted algorithms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Over {
+    /// The kernel's.
+    Linux,
+    /// One in user space.
+    Utcp,
+}
+
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let arguments: Vec<CandidateArgument> = args
         .algorithms
@@ -118,7 +136,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let hosted = candidate::hosted(&arguments);
     let link = link(args)?;
     report_page::check(&args.report)?;
-    let results = match ChosenBackend::find(args.on, &arguments) {
+    hosts::check(args, &arguments)?;
+    let asked = match args.over {
+        // The simulator has but one TCP.
+        Over::Utcp => args.on.or(Some(BackendArgument::Linux)),
+        Over::Linux => args.on,
+    };
+    let results = match ChosenBackend::find(asked, &arguments) {
         ChosenBackend::Linux => on_linux(args, link, &arguments, &hosted)?,
         ChosenBackend::Sim { because } => {
             simulated(args, link, &arguments, &hosted, because.as_deref())?
@@ -141,29 +165,14 @@ fn on_linux(
     rounds(args, comparison.clone(), arguments)?;
 
     let stop = Stop::on_signals().map_err(Failure::io("handling signals"))?;
-    let mut hosting = if hosted.is_empty() {
-        None
-    } else {
-        probe::probe().require()?;
-        let options = Options {
-            unique_names: true,
-            ..Options::default()
-        };
-        let hosting = HostedAlgorithms::start(hosted, options)?;
-        take_names(&mut comparison, arguments, hosting.names());
-        comparison.at_both_ends = hosting.at_both_ends();
-        comparison.controllers = Some(sample_controllers);
-        Some(hosting)
-    };
-    let algorithms = hosting.as_ref().map(HostedAlgorithms::algorithms);
-    let algorithms = algorithms.unwrap_or_default();
+    let mut hosts = Hosts::start(args.over, hosted, arguments, &mut comparison)?;
+    let algorithms = hosts.algorithms();
     let mut display = ProgressDisplay::new(args.quiet);
     let results = rounds(args, comparison, arguments)?.run(
         &mut |progress| display.show(progress),
         |comparison, progress| {
             let results = run_comparison(comparison, stop.flag(), progress);
-            let notices = hosting.as_mut().map(HostedAlgorithms::notices);
-            let notices = notices.unwrap_or_default();
+            let notices = hosts.notices();
             for notice in &notices {
                 eprintln!("{notice}");
             }
@@ -173,7 +182,7 @@ fn on_linux(
         },
     );
     drop(display);
-    for notice in hosting.map(HostedAlgorithms::finish).unwrap_or_default() {
+    for notice in hosts.finish() {
         eprintln!("{notice}");
     }
     Failure::if_interrupted(&stop)?;
@@ -279,25 +288,13 @@ fn comparison<C>(args: &Args, link: LinkSpec, candidates: Vec<Candidate<C>>) -> 
         duration: args.duration,
         together: args.together,
         ipv6: args.ipv6,
-        program: if args.bulk {
+        program: if args.bulk || args.over == Over::Utcp {
             TrafficProgram::Bulk
         } else {
             TrafficProgram::Iperf3
         },
         tries: args.tries,
         ..Comparison::new(link, candidates)
-    }
-}
-
-/// Gives hosted algorithms the names that they were attached under.
-fn take_names(comparison: &mut Comparison, arguments: &[CandidateArgument], names: &[String]) {
-    let hosted = comparison
-        .candidates
-        .iter_mut()
-        .zip(arguments)
-        .filter(|(_, argument)| argument.sender.is_hosted());
-    for ((candidate, _), name) in hosted.zip(names) {
-        candidate.congestion_control.clone_from(name);
     }
 }
 

@@ -7,24 +7,21 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
 use rustix::ioctl::{self, Updater};
 
-/// The name of the device in each namespace.
-pub(crate) const DEVICE: &str = "fw0";
-
-/// Makes a TUN device in the calling thread's network namespace. It carries bare IP packets, one
+/// Makes a TUN device of that name in the calling thread's network namespace. It carries bare IP packets, one
 /// per read and write, with no offloads; reads do not block. It is gone when the descriptor is
 /// closed.
 ///
 /// # Errors
 /// Those of opening `/dev/net/tun` and of `TUNSETIFF`.
-pub(crate) fn create() -> io::Result<OwnedFd> {
-    open(DEVICE, libc::IFF_TUN)
+pub fn make_tun(name: &str) -> io::Result<OwnedFd> {
+    open(name, libc::IFF_TUN)
 }
 
-/// The same with Ethernet frames, under a name of one's own.
+/// The same with Ethernet frames.
 ///
 /// # Errors
-/// As for [`create`].
-pub(crate) fn create_tap(name: &str) -> io::Result<OwnedFd> {
+/// As for [`make_tun`].
+pub fn make_tap(name: &str) -> io::Result<OwnedFd> {
     open(name, libc::IFF_TAP)
 }
 

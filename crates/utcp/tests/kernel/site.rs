@@ -1,0 +1,171 @@
+//! A namespace with a TUN device: the kernel's TCP at one address, ours at another.
+
+use std::fs;
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use fairwater_datapath::Connection as Plane;
+use fairwater_netlink::{Namespace, add_address, bring_up, make_tun};
+use fairwater_utcp::io::{DescriptorPort, Driver, Pause};
+use fairwater_utcp::{Connection, ConnectionId, EndpointConfig, State};
+
+use super::lossy::{Impairment, LossyPort};
+
+const KERNEL: [u8; 4] = [10, 9, 0, 1];
+const OURS: [u8; 4] = [10, 9, 0, 2];
+const MTU: u16 = 1500;
+/// How long anything may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+pub(crate) struct Site {
+    namespace: Namespace,
+    pub(crate) driver: Driver<LossyPort>,
+    resets_before: u64,
+}
+
+/// Bytes of a stream at an offset.
+pub(crate) fn pattern(offset: u64, length: u64) -> Vec<u8> {
+    let byte = |at: u64| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8;
+    (offset..offset + length).map(byte).collect()
+}
+
+pub(crate) fn hash_of(bytes: u64) -> blake3::Hash {
+    let mut all = blake3::Hasher::new();
+    let mut at = 0;
+    while at < bytes {
+        let chunk = pattern(at, (bytes - at).min(1 << 16));
+        all.update(&chunk);
+        at += chunk.len() as u64;
+    }
+    all.finalize()
+}
+
+impl Site {
+    pub(crate) fn new(impairment: Impairment) -> Option<Self> {
+        match Self::make(impairment) {
+            Ok(site) => Some(site),
+            Err(error) => {
+                let required = std::env::var_os("FAIRWATER_REQUIRE_PRIVILEGED");
+                assert!(required.is_none_or(|value| value != "1"), "{error}");
+                println!("skipped: no namespace with a TUN device can be made: {error}");
+                None
+            }
+        }
+    }
+
+    fn make(impairment: Impairment) -> io::Result<Self> {
+        let namespace = Namespace::new()?;
+        let device = namespace.inside(|| -> io::Result<_> {
+            let device = make_tun("utcp0")?;
+            bring_up("utcp0")?;
+            add_address("utcp0", KERNEL.into(), 24)?;
+            Ok(device)
+        })??;
+        let port = LossyPort::new(DescriptorPort::new(device, MTU), impairment);
+        let config = Driver::<LossyPort>::datapath_config("utcp-test", 1);
+        // Nobody is there: flows are under the fallback.
+        let plane = Plane::seqpacket(config, "/nonexistent/plane", 0);
+        let endpoint = EndpointConfig {
+            key: [9; 16],
+            ..EndpointConfig::default()
+        };
+        let driver = Driver::new(endpoint, plane, port, Instant::now());
+        let mut site = Self {
+            namespace,
+            driver,
+            resets_before: 0,
+        };
+        site.resets_before = site.counter("OutRsts");
+        Ok(site)
+    }
+
+    pub(crate) fn connection(&self, id: ConnectionId) -> &Connection {
+        self.driver.endpoint().connection(id).expect("known")
+    }
+
+    pub(crate) fn state(&self, id: ConnectionId) -> State {
+        self.connection(id).state()
+    }
+
+    /// Turns the driver until something is so.
+    pub(crate) fn until(&mut self, what: &str, mut is_so: impl FnMut(&mut Self) -> bool) {
+        let begin = Instant::now();
+        while !is_so(self) {
+            assert!(
+                begin.elapsed() < PATIENCE,
+                "{what}: not within {PATIENCE:?}"
+            );
+            self.driver
+                .turn(Pause::UpTo(Duration::from_millis(5)))
+                .unwrap();
+        }
+    }
+
+    pub(crate) fn connect_to(&mut self, port: u16) -> ConnectionId {
+        let from = SocketAddr::from((OURS, 40_000));
+        self.driver
+            .connect(from, (KERNEL, port).into(), "cubic")
+            .unwrap()
+    }
+
+    /// A connection that we begin.
+    pub(crate) fn connect(&mut self) -> (ConnectionId, TcpStream) {
+        let listener = self
+            .namespace
+            .inside(|| TcpListener::bind(SocketAddr::from((KERNEL, 80))));
+        let listener = listener.unwrap().unwrap();
+        let id = self.connect_to(80);
+        let accepting = thread::spawn(move || listener.accept().unwrap().0);
+        self.until("the handshake", |_| accepting.is_finished());
+        (id, accepting.join().unwrap())
+    }
+
+    pub(crate) fn kernel_connects_to(&self, port: u16) -> JoinHandle<io::Result<TcpStream>> {
+        let namespace = std::os::fd::AsFd::as_fd(&self.namespace)
+            .try_clone_to_owned()
+            .unwrap();
+        thread::spawn(move || {
+            fairwater_netlink::enter(std::os::fd::AsFd::as_fd(&namespace)).unwrap();
+            TcpStream::connect(SocketAddr::from((OURS, port)))
+        })
+    }
+
+    /// A connection that the kernel begins.
+    pub(crate) fn accept(&mut self) -> (ConnectionId, TcpStream) {
+        let at = SocketAddr::from((OURS, 80));
+        self.driver.endpoint_mut().listen(at, "cubic");
+        let connecting = self.kernel_connects_to(80);
+        let mut accepted = None;
+        self.until("the handshake", |site| {
+            accepted = accepted.or_else(|| site.driver.endpoint_mut().accept());
+            accepted.is_some() && connecting.is_finished()
+        });
+        (accepted.unwrap(), connecting.join().unwrap().unwrap())
+    }
+
+    /// A counter of the kernel's TCP (RFC 4022).
+    fn counter(&self, name: &str) -> u64 {
+        let read = || fs::read_to_string("/proc/thread-self/net/snmp");
+        let text = self.namespace.inside(read).unwrap().unwrap();
+        let mut lines = text.lines().filter(|line| line.starts_with("Tcp:"));
+        let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
+        let mut pairs = names.split_whitespace().zip(values.split_whitespace());
+        pairs
+            .find(|(found, _)| *found == name)
+            .unwrap()
+            .1
+            .parse()
+            .unwrap()
+    }
+
+    /// The kernel has seen no wrong checksum and sent no reset; nor have we.
+    pub(crate) fn assert_sound(&self) {
+        assert_eq!(self.counter("InCsumErrors"), 0);
+        assert_eq!(self.counter("InErrs"), 0);
+        assert_eq!(self.counter("OutRsts"), self.resets_before);
+        let own = self.driver.endpoint().statistics();
+        assert_eq!((own.bad_checksums, own.stray), (0, 0), "{own:?}");
+    }
+}
