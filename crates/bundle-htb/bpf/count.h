@@ -31,7 +31,7 @@ static __always_inline void sum(struct event *event, u32 bundle)
 	u64 bytes = 0, packets = 0, ce_bytes = 0, ce_packets = 0;
 
 	for (u32 cpu = 0; cpu < processors; cpu++) {
-		const struct counters *other = bpf_map_lookup_percpu_elem(&fw_counters, &bundle, cpu);
+		const struct counters *other = counters_of(bundle, cpu);
 
 		if (!other)
 			break;
@@ -154,7 +154,7 @@ static __always_inline void count_packet(SOURCE *source, struct packet *p, u32 b
 					 const struct settings *settings, u32 size, u32 kind, bool fixed_id,
 					 u32 network)
 {
-	struct counters *counters = bpf_map_lookup_elem(&fw_counters, &bundle);
+	struct counters *counters = counters_of(bundle, bpf_get_smp_processor_id());
 	u32 payload = p->end - p->payload_at;
 	u64 hash;
 

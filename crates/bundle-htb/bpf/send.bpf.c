@@ -36,6 +36,14 @@ struct {
 } fw_shaping SEC(".maps");
 
 /* ICMP's errors go first, whatever their DSCP: they are few, and senders wait for them. */
+/* Bytes of the IP packets on the wire that a packet becomes. */
+static __always_inline u64 wire_bytes(const struct __sk_buff *skb, const struct packet *p)
+{
+	u32 segments = skb->gso_segs;
+
+	return p->ip_bytes + (u64)(segments > 1 ? segments - 1 : 0) * p->payload_at;
+}
+
 static __always_inline bool is_icmp(const struct packet *p)
 {
 	return p->protocol == 1 || p->protocol == 58;
@@ -50,6 +58,7 @@ int fw_shape(struct __sk_buff *skb)
 	u32 bundle, zero = 0, band, bands, leaves, place, dscp;
 	struct page *page = bpf_map_lookup_elem(&fw_page, &zero);
 	u64 now = bpf_ktime_get_ns();
+	struct counters *counters;
 	bool is_plain = false;
 
 	if (!p || !page)
@@ -74,6 +83,11 @@ int fw_shape(struct __sk_buff *skb)
 	dscp = (p->traffic_class >> 2) & 63;
 	band = is_icmp(p) ? 0 : min((u32)page->bands[dscp], bands - 1);
 	place = bundle * bands * leaves + band * leaves;
+	counters = counters_of(bundle, bpf_get_smp_processor_id());
+	if (counters) {
+		counters->bytes += wire_bytes(skb, p);
+		counters->packets += 1;
+	}
 	if (leaves > 1)
 		place = leaf_of(p, band, place, leaves, now);
 	return handle | ((settings->first_class + place - bundle * bands * leaves) & 0xffff);

@@ -12,6 +12,7 @@
 char _license[] SEC("license") = "GPL";
 
 const volatile u32 interface = 0;
+const volatile u32 namespace = 0; /* inode of the interface's: numbers of interfaces are unique in one only */
 
 #define HEAD 96 /* bytes that a plain packet's headers take at most, and what identifies it */
 
@@ -23,7 +24,7 @@ int BPF_PROG(fw_sent, const struct sk_buff *skb, const struct net_device *device
 	u32 bundle, size = 0, kind = 0, network = link_header;
 	bool is_plain = false;
 
-	if (device->ifindex != interface || !p)
+	if (device->ifindex != interface || device->nd_net.net->ns.inum != namespace || !p)
 		return 0;
 	p->data = (u64)skb->data;
 	p->length = skb->len;

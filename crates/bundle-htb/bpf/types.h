@@ -29,7 +29,8 @@ struct settings {
 
 _Static_assert(sizeof(struct settings) == 64, "src/layout.rs");
 
-/* Of a bundle on one processor. */
+/* Of a bundle on one processor: an array by bundle, then by processor, so that user space reads it in its memory.
+ * Each has a cache line of its own. */
 struct counters {
 	u64 bytes; /* of IP packets */
 	u64 packets;
@@ -93,7 +94,8 @@ struct {
 } fw_settings SEC(".maps");
 
 struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__type(key, u32);
 	__type(value, struct counters);
@@ -109,6 +111,13 @@ const volatile u32 link_header = 14;
 const volatile u32 processors = 1;
 /* For runs without an interface: the mark says the kind of segmentation, and equal boundaries are told. */
 const volatile bool test_run = false;
+
+static __always_inline struct counters *counters_of(u32 bundle, u32 processor)
+{
+	u32 place = bundle * processors + processor;
+
+	return bpf_map_lookup_elem(&fw_counters, &place);
+}
 
 static __always_inline struct packet *packet_at_work(void)
 {

@@ -9,6 +9,19 @@ pub(crate) mod settings {
     pub(crate) const KEY: [usize; 2] = [0, 8];
     pub(crate) const MASK: usize = 16;
     pub(crate) const ANY_DESTINATION: usize = 24;
+    pub(crate) const IS_SHAPED: usize = 28;
+    pub(crate) const FIRST_CLASS: usize = 32;
+    pub(crate) const LEAVES: usize = 36;
+    pub(crate) const BANDS: usize = 40;
+}
+
+/// `struct page` of `bpf/send.bpf.c`.
+pub(crate) mod page {
+    pub(crate) const BYTES: usize = 88;
+    pub(crate) const BEAT_NS: usize = 0;
+    pub(crate) const STALE_NS: usize = 8;
+    pub(crate) const STALE_PACKETS: usize = 16;
+    pub(crate) const BANDS: usize = 24;
 }
 
 /// 64-bit words of `struct counters`.

@@ -7,14 +7,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use fairwater_bundle::{EpochSize, ReceiveBundleConfig, ReceiveCounters, Receivebox};
 use fairwater_kernel::{KernelError, TcxHook, attach_tcx};
+use libbpf_rs::MapHandle;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{MapHandle, num_possible_cpus};
 
 use crate::Boundary;
 use crate::layout::settings;
 use crate::prefixes::PrefixMaps;
 use crate::ring::Ring;
-use crate::settings::{Framing, Settings, counted};
+use crate::settings::{Counters, Framing, Settings, processors};
 use crate::skeleton::receive::{OpenReceiveSkel, ReceiveSkelBuilder};
 
 /// How the program of a receivebox is loaded.
@@ -47,7 +47,7 @@ pub struct KernelReceivebox {
     settings: Settings,
     /// N that the program knows, per bundle.
     epochs: Vec<EpochSize>,
-    counters: MapHandle,
+    counters: Counters,
     ring: Ring,
 }
 
@@ -87,7 +87,7 @@ impl KernelReceivebox {
             link: None,
             settings: Settings::map(maps.fw_settings.as_fd(), configs.len().max(1))?,
             epochs: vec![EpochSize::INITIAL; configs.len()],
-            counters: keep(&maps.fw_counters)?,
+            counters: Counters::map(maps.fw_counters.as_fd(), configs.len().max(1), processors())?,
             ring: Ring::new(&keep(&maps.fw_events)?)?,
         };
         for (index, config) in (0u32..).zip(configs) {
@@ -184,12 +184,22 @@ impl KernelReceivebox {
         }
     }
 
-    /// What was counted of a bundle so far.
-    ///
-    /// # Errors
-    /// The map cannot be read.
-    pub fn counters(&self, bundle: usize) -> Result<ReceiveCounters, KernelError> {
-        Ok(counted(&self.counters, bundle)?.0)
+    /// What was counted of a bundle so far; of a place beyond the bundles nothing.
+    #[must_use]
+    pub fn counters(&self, bundle: usize) -> ReceiveCounters {
+        if bundle < self.epochs.len() {
+            self.counters.of(bundle)
+        } else {
+            ReceiveCounters::default()
+        }
+    }
+
+    /// Boundary packets that the ring had no room for.
+    #[must_use]
+    pub fn lost_boundaries(&self) -> u64 {
+        (0..self.epochs.len())
+            .map(|bundle| self.counters.lost(bundle))
+            .sum()
     }
 }
 
@@ -202,9 +212,10 @@ fn size(
     let bundles = u32::try_from(bundles).unwrap_or(u32::MAX).max(1);
     let maps = &mut open.maps;
     maps.fw_settings.set_max_entries(bundles)?;
-    maps.fw_counters.set_max_entries(bundles)?;
+    let processors = processors();
+    maps.fw_counters
+        .set_max_entries(bundles.saturating_mul(processors))?;
     maps.fw_events.set_max_entries(options.ring_bytes)?;
-    let processors = u32::try_from(num_possible_cpus()?).unwrap_or(u32::MAX);
     if let Some(constants) = maps.rodata_data.as_mut() {
         constants.link_header = options.framing.header_bytes();
         constants.processors = processors;

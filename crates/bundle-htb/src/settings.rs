@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use fairwater_bundle::{BoundaryKey, EpochSize, ReceiveCounters};
 use fairwater_kernel::{KernelError, Shared};
-use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use libbpf_rs::num_possible_cpus;
 
 use crate::layout::{counters, settings};
 
@@ -62,27 +62,54 @@ impl Settings {
     }
 }
 
-/// What was counted of a bundle on all processors, and boundaries that the ring had no room for.
-pub(crate) fn counted(
-    map: &MapHandle,
-    bundle: usize,
-) -> Result<(ReceiveCounters, u64), KernelError> {
-    let key = u32::try_from(bundle).unwrap_or(u32::MAX).to_ne_bytes();
-    let found = map
-        .lookup_percpu(&key, MapFlags::ANY)
-        .map_err(KernelError::bpf("read the counters of a bundle"))?;
-    let mut sum = (ReceiveCounters::default(), 0);
-    for of_one in found.unwrap_or_default() {
-        let (words, _) = of_one.as_chunks::<8>();
-        let Some(words) = words.first_chunk::<{ counters::BYTES / 8 }>() else {
-            continue;
-        };
-        let [bytes, packets, ce_bytes, ce_packets, ..] = words.map(u64::from_ne_bytes);
-        sum.0.bytes += bytes;
-        sum.0.packets += packets;
-        sum.0.ce_bytes += ce_bytes;
-        sum.0.ce_packets += ce_packets;
-        sum.1 += u64::from_ne_bytes(words[counters::LOST]);
+/// `fw_counters`, mapped.
+#[derive(Debug)]
+pub(crate) struct Counters {
+    memory: Shared,
+    processors: usize,
+}
+
+impl Counters {
+    pub(crate) fn map(
+        map: BorrowedFd<'_>,
+        bundles: usize,
+        processors: u32,
+    ) -> Result<Self, KernelError> {
+        let processors = processors as usize;
+        let memory = Shared::writable(map, bundles * processors * counters::BYTES);
+        Ok(Self {
+            memory: memory.map_err(KernelError::io("map the counters of bundles"))?,
+            processors,
+        })
     }
-    Ok(sum)
+
+    /// What was counted of a bundle on all processors.
+    pub(crate) fn of(&self, bundle: usize) -> ReceiveCounters {
+        let sum = |word: usize| self.sum(bundle, word);
+        ReceiveCounters {
+            bytes: sum(0),
+            packets: sum(1),
+            ce_bytes: sum(2),
+            ce_packets: sum(3),
+        }
+    }
+
+    /// Boundaries of a bundle that the ring had no room for.
+    pub(crate) fn lost(&self, bundle: usize) -> u64 {
+        self.sum(bundle, counters::LOST)
+    }
+
+    fn sum(&self, bundle: usize, word: usize) -> u64 {
+        let of_one = |processor: usize| {
+            let record = bundle * self.processors + processor;
+            let value = self.memory.u64(record * counters::BYTES + 8 * word);
+            value.load(Relaxed)
+        };
+        (0..self.processors).map(of_one).sum()
+    }
+}
+
+/// Processors that there may be.
+pub(crate) fn processors() -> u32 {
+    num_possible_cpus().map_or(1, |count| u32::try_from(count).unwrap_or(u32::MAX))
 }

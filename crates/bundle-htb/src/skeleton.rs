@@ -17,3 +17,5 @@ macro_rules! skeleton {
 }
 
 skeleton!(receive, "/receive.skel.rs");
+skeleton!(send, "/send.skel.rs");
+skeleton!(sent, "/sent.skel.rs");

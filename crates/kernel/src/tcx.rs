@@ -18,11 +18,7 @@ pub enum TcxHook {
 ///
 /// # Errors
 /// Of the kernel: the interface is gone, or there is no tcx.
-pub fn attach_tcx(
-    program: BorrowedFd<'_>,
-    interface: u32,
-    hook: TcxHook,
-) -> io::Result<OwnedFd> {
+pub fn attach_tcx(program: BorrowedFd<'_>, interface: u32, hook: TcxHook) -> io::Result<OwnedFd> {
     let kind = match hook {
         TcxHook::Ingress => libbpf_sys::BPF_TCX_INGRESS,
         TcxHook::Egress => libbpf_sys::BPF_TCX_EGRESS,
