@@ -27,6 +27,22 @@ impl Prefix {
         })
     }
 
+    /// The prefix's address: the bits after the prefix are 0.
+    #[must_use]
+    pub fn address(&self) -> IpAddr {
+        if self.is_v6 {
+            IpAddr::V6(self.bits.into())
+        } else {
+            IpAddr::V4(((self.bits >> 96) as u32).into())
+        }
+    }
+
+    /// Bits of the prefix.
+    #[must_use]
+    pub const fn length(&self) -> u8 {
+        self.length
+    }
+
     /// Whether the address has this prefix.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
@@ -36,12 +52,7 @@ impl Prefix {
 
 impl fmt::Display for Prefix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let address = if self.is_v6 {
-            IpAddr::V6(self.bits.into())
-        } else {
-            IpAddr::V4(((self.bits >> 96) as u32).into())
-        };
-        write!(f, "{address}/{}", self.length)
+        write!(f, "{}/{}", self.address(), self.length)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The receivebox: counts a bundle's packets and tells of boundary packets.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use fairwater_wire::{EcnCodepoint, Packet};
 use crate::message::{self, Channel, ChannelConfig, Message, ReceiveCounters};
 use crate::segments::{Segmentation, expand};
 use crate::{
-    BoundaryKey, BoxRole, BundleError, EpochSize, Feedback, Prefix, PrefixTable, Refusal,
+    Boundary, BoundaryKey, BoxRole, BundleError, EpochSize, Feedback, Prefix, PrefixTable, Refusal,
     RefusalCounts,
 };
 
@@ -56,7 +56,7 @@ pub struct Receivebox {
     bundles: Vec<ReceiveBundle>,
     by_number: BTreeMap<u32, usize>,
     by_source: PrefixTable,
-    pending: std::collections::VecDeque<OutgoingMessage>,
+    pending: VecDeque<OutgoingMessage>,
     refusals: RefusalCounts,
 }
 
@@ -70,7 +70,7 @@ struct ReceiveBundle {
     counters: ReceiveCounters,
     greeted_at: Option<Time>,
     /// The latest boundaries that were told, and when.
-    recent: std::collections::VecDeque<(crate::Boundary, Time)>,
+    recent: VecDeque<(Boundary, Time)>,
 }
 
 /// State of a bundle at its receivebox.
@@ -94,7 +94,7 @@ impl Receivebox {
             bundles: Vec::with_capacity(configs.len()),
             by_number: BTreeMap::new(),
             by_source: PrefixTable::default(),
-            pending: std::collections::VecDeque::new(),
+            pending: VecDeque::new(),
             refusals: RefusalCounts::default(),
         };
         for (index, config) in configs.iter().enumerate() {
@@ -116,7 +116,7 @@ impl Receivebox {
                 epoch: EpochSize::INITIAL,
                 counters: ReceiveCounters::default(),
                 greeted_at: None,
-                recent: std::collections::VecDeque::with_capacity(RECENT),
+                recent: VecDeque::with_capacity(RECENT),
             });
         }
         Ok(this)
@@ -146,19 +146,39 @@ impl Receivebox {
         expand(packet, segmentation, &mut |segment| {
             let hash = segment.identity.map(|identity| bundle.key.hash(&identity));
             bundle.count(segment.ip_bytes, is_marked);
-            let boundary = hash.filter(|hash| bundle.epoch.begins_at(*hash));
-            if let (Some(boundary), Some(to)) = (boundary, bundle.channel.address())
-                && pending.len() < MAX_PENDING
-                && bundle.is_new(received_at, boundary)
-            {
-                let message = Message::Feedback(bundle.feedback(received_at, boundary));
-                pending.push_back(OutgoingMessage {
-                    bundle: bundle.number,
-                    to,
-                    bytes: bundle.channel.seal(&message),
-                });
+            if let Some(boundary) = hash {
+                bundle.on_boundary(received_at, boundary, pending);
             }
         });
+    }
+
+    /// A boundary packet of the bundle at this place among the configurations came at `received_at`, where another
+    /// counts the packets: `counters` are its counts since it started, the packet included. Counts never fall: those
+    /// of two processors may come in another order than they were made. A place beyond the bundles is ignored.
+    pub fn on_boundary(
+        &mut self,
+        received_at: Time,
+        bundle: usize,
+        boundary: Boundary,
+        counters: ReceiveCounters,
+    ) {
+        if let Some(bundle) = self.bundles.get_mut(bundle) {
+            bundle.count_up_to(counters);
+            bundle.on_boundary(received_at, boundary, &mut self.pending);
+        }
+    }
+
+    /// The key of the boundary hash, and N, of the bundle at this place among the configurations.
+    #[must_use]
+    pub fn boundaries(&self, bundle: usize) -> Option<(BoundaryKey, EpochSize)> {
+        let bundle = self.bundles.get(bundle)?;
+        Some((bundle.key, bundle.epoch))
+    }
+
+    /// The place of the bundle with this number.
+    #[must_use]
+    pub fn place_of(&self, number: u32) -> Option<usize> {
+        self.by_number.get(&number).copied()
     }
 
     /// A message came.
@@ -185,7 +205,7 @@ impl Receivebox {
                 .is_none_or(|at| now.since(at) >= GREETING_INTERVAL)
         {
             bundle.greeted_at = Some(now);
-            let greeting = bundle.feedback(now, crate::Boundary(0));
+            let greeting = bundle.feedback(now, Boundary(0));
             self.pending.push_back(OutgoingMessage {
                 bundle: number,
                 to: from,
@@ -237,8 +257,43 @@ impl ReceiveBundle {
         }
     }
 
+    fn count_up_to(&mut self, counters: ReceiveCounters) {
+        let counted = &mut self.counters;
+        for (count, new) in [
+            (&mut counted.bytes, counters.bytes),
+            (&mut counted.packets, counters.packets),
+            (&mut counted.ce_bytes, counters.ce_bytes),
+            (&mut counted.ce_packets, counters.ce_packets),
+        ] {
+            *count = new.max(*count);
+        }
+    }
+
+    /// Tells the sendbox of a packet that is a boundary under the present N; of others it does nothing.
+    fn on_boundary(
+        &mut self,
+        received_at: Time,
+        boundary: Boundary,
+        pending: &mut VecDeque<OutgoingMessage>,
+    ) {
+        let Some(to) = self.channel.address() else {
+            return;
+        };
+        if self.epoch.begins_at(boundary)
+            && pending.len() < MAX_PENDING
+            && self.is_new(received_at, boundary)
+        {
+            let message = Message::Feedback(self.feedback(received_at, boundary));
+            pending.push_back(OutgoingMessage {
+                bundle: self.number,
+                to,
+                bytes: self.channel.seal(&message),
+            });
+        }
+    }
+
     /// Whether no equal boundary was told lately.
-    fn is_new(&mut self, now: Time, boundary: crate::Boundary) -> bool {
+    fn is_new(&mut self, now: Time, boundary: Boundary) -> bool {
         let is_equal =
             |(other, at): &(_, Time)| *other == boundary && now.since(*at) < EQUAL_INTERVAL;
         if self.recent.iter().any(is_equal) {
@@ -251,7 +306,7 @@ impl ReceiveBundle {
         true
     }
 
-    const fn feedback(&self, received_at: Time, boundary: crate::Boundary) -> Feedback {
+    const fn feedback(&self, received_at: Time, boundary: Boundary) -> Feedback {
         Feedback {
             boundary,
             counters: self.counters,

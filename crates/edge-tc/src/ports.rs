@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use fairwater_edge::Direction;
+use fairwater_kernel::is_tcx_attached;
 use fairwater_netlink::{Interface, Interfaces};
 
 use crate::tcx;
@@ -20,7 +21,7 @@ struct Port {
 impl Port {
     /// Whether the port is the interface of that name, and not another that got its number.
     fn is_still(&self, name: Option<&&str>) -> bool {
-        let is_attached = |link: &OwnedFd| tcx::is_attached(link.as_fd()).unwrap_or(true);
+        let is_attached = |link: &OwnedFd| is_tcx_attached(link.as_fd()).unwrap_or(true);
         name == Some(&self.name.as_str()) && self.links.iter().all(is_attached)
     }
 }

@@ -8,13 +8,12 @@ use std::time::Duration;
 
 use fairwater_edge::track::TableConfig;
 use fairwater_exec::frame::FrameLayout;
-use fairwater_kernel::Shared;
+use fairwater_kernel::{Shared, run};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use crate::TcError;
 use crate::layout::settings;
-use crate::run::run;
 use crate::skeleton::{EdgeSkel, EdgeSkelBuilder, OpenEdgeSkel};
 
 /// How large the maps are, and how the programs behave.

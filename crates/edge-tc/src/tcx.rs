@@ -1,10 +1,10 @@
-//! Programs at an interface, by tcx (Linux 6.6): one link for each direction.
+//! Programs at a guest's port.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 use fairwater_edge::Direction;
-use libbpf_rs::libbpf_sys;
+use fairwater_kernel::{TcxHook, attach_tcx};
 
 /// Attaches a program behind those that are at the interface already. Dropping the link detaches the program.
 ///
@@ -16,46 +16,11 @@ pub(crate) fn attach(
     direction: Direction,
 ) -> io::Result<OwnedFd> {
     // At the host's side of a guest's port, what the guest sends comes in.
-    let kind = match direction {
-        Direction::FromGuest => libbpf_sys::BPF_TCX_INGRESS,
-        Direction::ToGuest => libbpf_sys::BPF_TCX_EGRESS,
+    let hook = match direction {
+        Direction::FromGuest => TcxHook::Ingress,
+        Direction::ToGuest => TcxHook::Egress,
     };
-    let interface = i32::try_from(interface).map_err(io::Error::other)?;
-    #[expect(unsafe_code, reason = "libbpf-rs has no tcx")]
-    // SAFETY: the program's descriptor is open for the call, no options are passed, and the descriptor that
-    // comes back has no other owner.
-    unsafe {
-        let link =
-            libbpf_sys::bpf_link_create(program.as_raw_fd(), interface, kind, std::ptr::null());
-        if link < 0 {
-            Err(io::Error::from_raw_os_error(-link))
-        } else {
-            Ok(OwnedFd::from_raw_fd(link))
-        }
-    }
-}
-
-/// Whether the link's interface is still there: the kernel detaches the program from one that goes.
-///
-/// # Errors
-/// The kernel does not describe the link.
-pub(crate) fn is_attached(link: BorrowedFd<'_>) -> io::Result<bool> {
-    let mut info = libbpf_sys::bpf_link_info::default();
-    let mut size = u32::try_from(size_of_val(&info)).map_err(io::Error::other)?;
-    #[expect(
-        unsafe_code,
-        reason = "libbpf-rs describes links only by a search through all"
-    )]
-    // SAFETY: the kernel writes at most `size` bytes into `info`, and of a tcx link it writes `tcx`.
-    let (error, interface) = unsafe {
-        let error =
-            libbpf_sys::bpf_link_get_info_by_fd(link.as_raw_fd(), &raw mut info, &raw mut size);
-        (error, info.__bindgen_anon_1.tcx.ifindex)
-    };
-    if error < 0 {
-        return Err(io::Error::from_raw_os_error(-error));
-    }
-    Ok(interface != 0)
+    attach_tcx(program, interface, hook)
 }
 
 #[cfg(test)]
@@ -64,6 +29,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     use fairwater_exec::frame::FrameLayout;
+    use fairwater_kernel::is_tcx_attached;
     use fairwater_netlink::{Interfaces, Namespace, make_veth, remove};
 
     use super::*;
@@ -87,9 +53,9 @@ mod tests {
             let port = listed.iter().find(|it| it.name == "vnet0").unwrap();
             let program = programs.from_guest.as_fd();
             let link = attach(program, port.index, Direction::FromGuest).unwrap();
-            let before = is_attached(link.as_fd()).unwrap();
+            let before = is_tcx_attached(link.as_fd()).unwrap();
             remove("vnet0").unwrap();
-            (before, is_attached(link.as_fd()).unwrap())
+            (before, is_tcx_attached(link.as_fd()).unwrap())
         });
         assert_eq!(checked.unwrap(), (true, false));
     }

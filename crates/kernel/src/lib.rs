@@ -31,6 +31,8 @@ mod program;
 mod shared;
 mod skeleton;
 mod staging;
+mod tcx;
+mod test_run;
 mod wakeup;
 
 pub use clock::now_us;
@@ -41,3 +43,5 @@ pub use layout::{CWND_PACKETS, MAX_ALGORITHMS, MAX_PROGRAMS, PAGE_BYTES};
 pub use page::PlanePage;
 pub use program::{NamedProgram, ProgramMaps, ProgramSet, ProgramTable, Target, load};
 pub use shared::Shared;
+pub use tcx::{TcxHook, attach_tcx, is_tcx_attached};
+pub use test_run::{Outcome, TestContext, run, run_in};

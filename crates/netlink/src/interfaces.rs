@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use netlink_packet_route::RouteNetlinkMessage;
-use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkLayerType, LinkMessage};
 use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket, SocketAddr};
 
@@ -96,4 +96,45 @@ impl Interfaces {
         found.sort();
         Ok(found)
     }
+}
+
+/// What is known of an interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkFacts {
+    /// The interface's number.
+    pub index: u32,
+    /// Whether its packets have Ethernet headers; else they begin with IP.
+    pub has_ethernet: bool,
+    /// Most segments of a packet that it is given for segmentation.
+    pub gso_max_segs: Option<u32>,
+}
+
+/// What is known of the interface with this name, in the namespace of the calling thread.
+///
+/// # Errors
+/// There is none (`NotFound`), or the kernel could not be asked.
+pub fn link_facts(name: &str) -> io::Result<LinkFacts> {
+    let mut found = None;
+    let all = RouteNetlinkMessage::GetLink(LinkMessage::default());
+    Netlink::new(NETLINK_ROUTE)?.dump(all, |answer| {
+        let RouteNetlinkMessage::NewLink(link) = answer else {
+            return;
+        };
+        let is_it = |attribute: &LinkAttribute| matches!(attribute, LinkAttribute::IfName(it) if it == name);
+        if link.attributes.iter().any(is_it) {
+            let segments = link.attributes.iter().find_map(|attribute| match attribute {
+                LinkAttribute::GsoMaxSegs(segments) => Some(*segments),
+                _ => None,
+            });
+            found = Some(LinkFacts {
+                index: link.header.index,
+                has_ethernet: matches!(
+                    link.header.link_layer_type,
+                    LinkLayerType::Ether | LinkLayerType::Loopback
+                ),
+                gso_max_segs: segments,
+            });
+        }
+    })?;
+    found.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
 }

@@ -4,12 +4,14 @@
 
 mod interfaces;
 mod namespace;
+mod raw;
 mod request;
 mod topology;
 mod tun;
 
-pub use interfaces::{Interface, Interfaces};
+pub use interfaces::{Interface, Interfaces, LinkFacts, link_facts};
 pub use namespace::{Namespace, enter};
+pub use raw::{Batch, attributes};
 pub use request::Netlink;
 pub use topology::{
     add_address, bring_up, enslave, index_of, limit_offload, make_bridge, make_veth, remove,

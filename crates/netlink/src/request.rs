@@ -97,4 +97,15 @@ impl Netlink {
             }
         }
     }
+
+    pub(crate) const fn socket(&self) -> &Socket {
+        &self.socket
+    }
+
+    /// Waits for what the kernel says next.
+    pub(crate) fn receive(&mut self) -> io::Result<&[u8]> {
+        self.buffer.clear();
+        let received = self.socket.recv(&mut self.buffer, 0)?;
+        Ok(self.buffer.get(..received).unwrap_or_default())
+    }
 }

@@ -132,30 +132,49 @@ impl Estimator {
         epoch: EpochSize,
         is_app_limited: bool,
     ) {
-        self.sent.0 += u64::from(ip_bytes);
-        self.sent.1 += 1;
-        self.packets_since_mark += 1;
-        self.epochs_since_mark += 1.0 / epoch.packets() as f64;
+        self.advance((u64::from(ip_bytes), 1), epoch);
         let Some((boundary, fields)) = boundary.filter(|(hash, _)| epoch.begins_at(*hash)) else {
             return;
         };
-        let mark = Mark {
+        self.on_boundary(Mark {
             boundary,
             fields,
             sent_at: now,
             bytes: self.sent.0,
             packets: self.sent.1,
             is_app_limited,
-        };
+        });
+    }
+
+    /// Bytes and packets that were sent so far, where another counts them; whether that is more than before. A total
+    /// that is less says nothing new.
+    pub fn on_sent_total(&mut self, (bytes, packets): (u64, u64), epoch: EpochSize) -> bool {
+        let more = (
+            bytes.saturating_sub(self.sent.0),
+            packets.saturating_sub(self.sent.1),
+        );
+        self.advance(more, epoch);
+        more != (0, 0)
+    }
+
+    /// A boundary packet left. Its totals are no more than those that were told.
+    pub fn on_boundary(&mut self, mark: Mark) {
         let inserted = self.marks.insert(mark);
         if let Some(unmatched) = inserted.unmatched {
             self.count_unmatched(&unmatched);
         }
         if inserted.is_outstanding {
-            self.packets_since_mark = 0;
+            self.packets_since_mark = self.sent.1.saturating_sub(mark.packets);
             self.epochs_since_mark = 0.0;
-            self.waiting_since.get_or_insert(now);
+            self.waiting_since.get_or_insert(mark.sent_at);
         }
+    }
+
+    fn advance(&mut self, (bytes, packets): (u64, u64), epoch: EpochSize) {
+        self.sent.0 += bytes;
+        self.sent.1 += packets;
+        self.packets_since_mark += packets;
+        self.epochs_since_mark += packets as f64 / epoch.packets() as f64;
     }
 
     /// A feedback came at `at`, with this number of the receivebox's. Whether it was matched with a mark.

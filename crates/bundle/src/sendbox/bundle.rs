@@ -1,21 +1,21 @@
-//! One bundle at its sendbox.
+//! One bundle at its sendbox: marks, estimates, modes, and the bundle as a flow of the plane. What queues the bundle's
+//! packets tells how much waits, and obeys the rate and the hold.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use fairwater_datapath::{Controls, Datapath, FlowState, PeerId};
-use fairwater_net::{Held, Queue, Sink, Time};
+use fairwater_net::Time;
 use fairwater_proto::{FlowId, FlowInfo};
 
 use super::enforce::{Enforced, RateBounds, RecentMax};
 use super::mode::{BackOff, Cause, Health, Mode, ModeChange, Reason};
-use super::pacer::Pacer;
 use super::pass_through::PassThroughRate;
-use super::{BundlePacket, CrossTraffic, SendBundleConfig, signals};
+use super::{CrossTraffic, SendBundleConfig, signals};
 use crate::estimate::{Estimates, Estimator};
 use crate::message::{Channel, Message};
-use crate::{BoundaryKey, BoxRole, EpochSize, OutgoingMessage, Refusal};
+use crate::{BoundaryKey, BoxRole, EpochSize, Mark, OutgoingMessage, Refusal, Segment};
 
 /// Segment size that algorithms reckon with: what is counted are IP packets, headers included.
 const PACKET_BYTES: u32 = 1_500;
@@ -45,11 +45,8 @@ const MIN_HOLD: Duration = Duration::from_millis(40);
 /// A bundle that sends nothing for so long stays as it is until it sends again.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// Fewest bytes that the queue may hold, whatever the rate: ten packets.
-const MIN_QUEUE_BYTES: u64 = 15_000;
-
 /// One bundle at its sendbox.
-pub(super) struct SendBundle<P> {
+pub(super) struct SendBundle {
     number: u32,
     algorithm: String,
     channel: Channel,
@@ -59,9 +56,10 @@ pub(super) struct SendBundle<P> {
     /// Messages sent so far.
     greetings: u32,
     pub(super) estimator: Estimator,
-    queue: Queue<P>,
-    queue_limit: (u64, Duration),
-    pacer: Pacer,
+    /// What waits, bytes.
+    queued_bytes: u64,
+    /// Bytes/s; `None` does not limit.
+    rate: Option<u64>,
     hold_at: Option<u64>,
     pub(super) mode: Mode,
     entered: Time,
@@ -89,7 +87,7 @@ pub(super) struct BoxParts<'a> {
     pub(super) changes: &'a mut VecDeque<ModeChange>,
 }
 
-impl<P: BundlePacket> SendBundle<P> {
+impl SendBundle {
     pub(super) fn new(config: &SendBundleConfig) -> Self {
         let mode = if config.observe {
             Mode::Observe
@@ -105,9 +103,8 @@ impl<P: BundlePacket> SendBundle<P> {
             epoch_told_at: None,
             greetings: 0,
             estimator: Estimator::default(),
-            queue: Queue::new(&config.queue, config.seed),
-            queue_limit: (config.queue_bytes, config.queue_time),
-            pacer: Pacer::new(),
+            queued_bytes: 0,
+            rate: None,
             hold_at: None,
             mode,
             entered: Time::ZERO,
@@ -129,54 +126,33 @@ impl<P: BundlePacket> SendBundle<P> {
         }
     }
 
-    pub(super) fn queued_bytes(&self) -> u64 {
-        self.queue.bytes()
+    pub(super) const fn queued_bytes(&self) -> u64 {
+        self.queued_bytes
+    }
+
+    /// So much waits now.
+    pub(super) const fn set_queued(&mut self, bytes: u64) {
+        self.queued_bytes = bytes;
     }
 
     pub(super) const fn epoch(&self) -> EpochSize {
         self.epoch
     }
 
+    pub(super) const fn boundary_key(&self) -> BoundaryKey {
+        self.key
+    }
+
     pub(super) const fn rate(&self) -> Option<u64> {
-        self.pacer.rate()
+        self.rate
     }
 
     pub(super) const fn receivebox(&self) -> Option<SocketAddr> {
         self.channel.address()
     }
 
-    /// Whether the queue holds more than it may: its limit in bytes, and in time at the present rate.
-    pub(super) fn is_too_long(&self) -> bool {
-        let (bytes, time) = self.queue_limit;
-        let by_time = self
-            .pacer
-            .rate()
-            .map_or(u64::MAX, |rate| (rate as f64 * time.as_secs_f64()) as u64);
-        let limit = bytes.min(by_time.max(MIN_QUEUE_BYTES));
-        // A super-packet may exceed the limit alone.
-        self.queue.len() > 1 && self.queue.bytes() > limit
-    }
-
-    /// Drops the packet that the scheduler chooses; whether there was one.
-    pub(super) fn evict(&mut self, now: Time, sink: &mut Sink<P>) -> bool {
-        self.queue.evict(now, sink)
-    }
-
-    /// Packets and bytes in the queue.
-    pub(super) fn queued(&self) -> (usize, u64) {
-        (self.queue.len(), self.queue.bytes())
-    }
-
-    pub(super) fn enqueue(&mut self, now: Time, packet: P, sink: &mut Sink<P>) {
-        self.queue.enqueue(now, packet, sink);
-    }
-
-    /// When the next packet may leave; `None` if none waits, or dequeues are held.
-    pub(super) fn ready_at(&mut self, now: Time) -> Option<Time> {
-        (!self.queue.is_empty() && !self.is_held(now)).then(|| self.pacer.ready_at(now))
-    }
-
-    fn is_held(&self, now: Time) -> bool {
+    /// Whether dequeues are held: too much is in flight.
+    pub(super) fn is_held(&self, now: Time) -> bool {
         let Some(hold_at) = self.hold_at else {
             return false;
         };
@@ -192,27 +168,31 @@ impl<P: BundlePacket> SendBundle<P> {
         bytes
     }
 
-    /// Takes the next packet out of the queue, which [`SendBundle::ready_at`] allowed.
-    pub(super) fn dequeue(&mut self, now: Time, sink: &mut Sink<P>) -> Option<P> {
-        let Held { packet, .. } = self.queue.dequeue(now, sink)?;
-        let is_app_limited = self.queue.is_empty();
-        let Self {
-            key,
-            epoch,
-            estimator,
-            pacer,
-            ..
-        } = self;
-        packet.for_each_segment(&mut |segment| {
-            let boundary = segment
-                .identity
-                .as_ref()
-                .map(|identity| (key.hash(identity), identity.fields()));
-            estimator.on_sent(now, segment.ip_bytes, boundary, *epoch, is_app_limited);
-            pacer.spend(u64::from(segment.ip_bytes));
-        });
+    /// A packet on the wire left. `is_app_limited` says that no packet waited behind it.
+    pub(super) fn on_sent(&mut self, now: Time, segment: &Segment, is_app_limited: bool) {
+        let boundary = segment
+            .identity
+            .as_ref()
+            .map(|identity| (self.key.hash(identity), identity.fields()));
+        self.estimator
+            .on_sent(now, segment.ip_bytes, boundary, self.epoch, is_app_limited);
         self.last_sent_at = now;
-        Some(packet)
+    }
+
+    /// Bytes and packets that an outside queue has sent so far.
+    pub(super) fn on_sent_total(&mut self, now: Time, total: (u64, u64)) {
+        if self.estimator.on_sent_total(total, self.epoch) {
+            self.last_sent_at = now;
+        }
+    }
+
+    /// A boundary packet left an outside queue.
+    pub(super) fn on_boundary(&mut self, mark: Mark) {
+        self.on_sent_total(mark.sent_at, (mark.bytes, mark.packets));
+        // The outside queue may not know yet that N has grown.
+        if self.epoch.begins_at(mark.boundary) {
+            self.estimator.on_boundary(mark);
+        }
     }
 
     /// A message of the receivebox came at `at`, by the kernel's stamp if there is one, and is read `now`.
@@ -260,13 +240,13 @@ impl<P: BundlePacket> SendBundle<P> {
     /// 10 ms have passed.
     pub(super) fn on_tick(&mut self, now: Time, box_of: &mut BoxParts<'_>) {
         self.estimator.expire(now);
-        let is_idle = self.queue.is_empty() && now.since(self.last_sent_at) > IDLE;
+        let is_idle = self.queued_bytes == 0 && now.since(self.last_sent_at) > IDLE;
         if !is_idle {
             let estimates = self.estimator.estimates();
             self.adapt_epoch(&estimates);
             self.follow_mode(now, &estimates, box_of);
             self.invoke(now, &estimates, box_of);
-            self.enforce(now, &estimates);
+            self.enforce(&estimates);
         }
         self.tell_epoch(now, box_of);
     }
@@ -330,7 +310,7 @@ impl<P: BundlePacket> SendBundle<P> {
         let Some(flow) = self.flow else {
             return;
         };
-        let queued = self.queue.bytes();
+        let queued = self.queued_bytes;
         let signals = signals::take(now, &mut self.estimator, estimates, queued, self.epoch);
         // The flow is this bundle's own, so it exists.
         let _ = box_of.datapath.invoke(flow, &signals);
@@ -340,12 +320,16 @@ impl<P: BundlePacket> SendBundle<P> {
             .map(|status| status.controls)
             .filter(|controls| *controls != Controls::RELEASED);
         if self.mode == Mode::Control {
-            self.enforce(now, estimates);
+            self.enforce(estimates);
         }
     }
 
+    fn set_rate(&mut self, rate: Option<u64>) {
+        self.rate = rate.map(|rate| rate.max(1));
+    }
+
     /// Applies what the mode asks for.
-    fn enforce(&mut self, now: Time, estimates: &Estimates) {
+    fn enforce(&mut self, estimates: &Estimates) {
         let enforced = match (self.mode, self.controls) {
             (Mode::Control, Some(controls)) => {
                 let lately = self.received_lately.get();
@@ -355,22 +339,20 @@ impl<P: BundlePacket> SendBundle<P> {
         };
         let rate = match self.mode {
             // After a restart of the receivebox there is no RTT for a moment.
-            Mode::Control => enforced.map_or(self.pacer.rate(), |enforced| Some(enforced.rate)),
-            Mode::PassThrough => self.pacer.rate(),
+            Mode::Control => enforced.map_or(self.rate, |enforced| Some(enforced.rate)),
+            Mode::PassThrough => self.rate,
             Mode::Observe | Mode::Measure | Mode::Released(_) => self.draining_rate(),
         };
         if self.mode != Mode::PassThrough {
             self.hold_at = enforced.map(|enforced| enforced.hold_at);
-            if rate != self.pacer.rate() {
-                self.pacer.set_rate(now, rate);
-            }
+            self.set_rate(rate);
         }
     }
 
     /// The rate in a mode that does not limit: none, once the queue of the mode before is empty. Until then it grows,
     /// so that the queue does not move to the network at once and yet no traffic is held back for long.
     fn draining_rate(&self) -> Option<u64> {
-        let rate = self.pacer.rate().filter(|_| !self.queue.is_empty())?;
+        let rate = self.rate.filter(|_| self.queued_bytes != 0)?;
         Some(rate.saturating_add(rate / 32 + 1))
     }
 
@@ -403,7 +385,7 @@ impl<P: BundlePacket> SendBundle<P> {
             self.release(now, Cause::Plane, box_of);
         } else if self.cross_traffic == CrossTraffic::Elastic {
             let measured = estimates.receive_rate.unwrap_or(0.0);
-            let rate = self.pacer.rate().map_or(measured, |rate| rate as f64);
+            let rate = self.rate.map_or(measured, |rate| rate as f64);
             self.pass_through = Some(PassThroughRate::new(rate));
             self.hold_at = None;
             self.change(now, Mode::PassThrough, Reason::Elastic, box_of);
@@ -411,14 +393,12 @@ impl<P: BundlePacket> SendBundle<P> {
     }
 
     fn follow_pass_through(&mut self, now: Time, box_of: &mut BoxParts<'_>) {
-        let queued = self.queue.bytes();
+        let queued = self.queued_bytes;
         let rate = self
             .pass_through
             .as_mut()
             .map(|controller| controller.update(now, queued, self.bounds.min));
-        if rate != self.pacer.rate() {
-            self.pacer.set_rate(now, rate);
-        }
+        self.set_rate(rate);
         if self.cross_traffic == CrossTraffic::Inelastic {
             // The algorithm starts again at the rate that is measured now.
             self.close(box_of);
@@ -489,8 +469,8 @@ impl<P: BundlePacket> SendBundle<P> {
 
     fn change(&mut self, now: Time, to: Mode, reason: Reason, box_of: &mut BoxParts<'_>) {
         let from = std::mem::replace(&mut self.mode, to);
-        if let (Mode::Measure | Mode::Released(_), Some(rate)) = (to, self.pacer.rate()) {
-            self.pacer.set_rate(now, Some(rate.saturating_mul(2)));
+        if let (Mode::Measure | Mode::Released(_), Some(rate)) = (to, self.rate) {
+            self.set_rate(Some(rate.saturating_mul(2)));
         }
         self.entered = now;
         self.matches_before = self.estimator.matches();

@@ -2,12 +2,15 @@
 //! help.
 
 mod bundle;
+mod control;
 mod enforce;
 mod mode;
 mod pacer;
 mod pass_through;
+mod queue;
 mod signals;
 
+pub use control::SendboxControl;
 pub use enforce::{Enforced, RateBounds, RecentMax};
 pub use mode::{
     BackOff, Cause, Health, MAX_OUT_OF_ORDER, MIN_COVERAGE, MIN_MATCH_RATIO, Mode, ModeChange,
@@ -17,16 +20,15 @@ pub use pacer::Pacer;
 pub use pass_through::PassThroughRate;
 pub use signals::datapath_config;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use fairwater_datapath::{Controls, Datapath, PeerId};
 use fairwater_net::{Dropped, JointLimit, Limit, Packet, QueueConfig, Sink, Time};
 
-use self::bundle::{BoxParts, SendBundle};
+use self::queue::BundleQueue;
 use crate::estimate::Estimates;
-use crate::message::bundle_of;
 use crate::{
     BundleError, ChannelConfig, EpochSize, OutgoingMessage, Prefix, PrefixTable, Refusal,
     RefusalCounts, Segment,
@@ -133,23 +135,15 @@ pub struct SendBundleStatus {
 /// [`Sendbox::on_message`], those for them come from [`Sendbox::poll_message`]. [`Sendbox::on_timer`] is called
 /// when [`Sendbox::next_timeout`] says so. The caller carries the datapath's messages, as for any other datapath.
 pub struct Sendbox<P> {
-    bundles: Vec<SendBundle<P>>,
-    by_number: BTreeMap<u32, usize>,
+    control: SendboxControl,
+    queues: Vec<BundleQueue<P>>,
     by_destination: PrefixTable,
-    datapath: Datapath,
-    peer: PeerId,
     /// When the bundles may send their next packets.
     ready: BTreeSet<(Time, usize)>,
     ready_at: Vec<Option<Time>>,
-    messages: VecDeque<OutgoingMessage>,
-    changes: VecDeque<ModeChange>,
-    refusals: RefusalCounts,
     sink: Sink<P>,
     /// What all queues hold, by index.
     held: JointLimit,
-    next_tick: Time,
-    now: Time,
-    clock_jumps: u64,
 }
 
 impl<P: BundlePacket> Sendbox<P> {
@@ -164,39 +158,24 @@ impl<P: BundlePacket> Sendbox<P> {
         datapath: Datapath,
         peer: PeerId,
     ) -> Result<Self, BundleError> {
-        let mut by_number = BTreeMap::new();
+        let control = SendboxControl::new(configs, datapath, peer)?;
         let mut by_destination = PrefixTable::default();
         for (index, config) in configs.iter().enumerate() {
-            let number = config.channel.bundle;
-            if config.channel.instance == 0 {
-                return Err(BundleError::Instance(number));
-            }
             if config.queue.check().is_err() || config.queue_bytes == 0 {
-                return Err(BundleError::Queue(number));
-            }
-            if by_number.insert(number, index).is_some() {
-                return Err(BundleError::Number(number));
+                return Err(BundleError::Queue(config.channel.bundle));
             }
             for prefix in &config.destinations {
                 by_destination.insert(*prefix, index)?;
             }
         }
         Ok(Self {
-            bundles: configs.iter().map(SendBundle::new).collect(),
-            by_number,
+            control,
+            queues: configs.iter().map(BundleQueue::new).collect(),
             by_destination,
-            datapath,
-            peer,
             ready: BTreeSet::new(),
             ready_at: vec![None; configs.len()],
-            messages: VecDeque::new(),
-            changes: VecDeque::new(),
-            refusals: RefusalCounts::default(),
             sink: Sink::default(),
             held: JointLimit::new(Limit::Bytes(max_queued_bytes)),
-            next_tick: Time::ZERO,
-            now: Time::ZERO,
-            clock_jumps: 0,
         })
     }
 
@@ -206,18 +185,18 @@ impl<P: BundlePacket> Sendbox<P> {
     /// # Errors
     /// The packet comes back, since it belongs to no bundle.
     pub fn enqueue(&mut self, now: Time, destination: IpAddr, packet: P) -> Result<(), P> {
-        let now = self.advance(now);
+        let now = self.control.advance(now);
         let Some(index) = self.by_destination.get(destination) else {
             return Err(packet);
         };
-        let bundle = &mut self.bundles[index];
-        bundle.enqueue(now, packet, &mut self.sink);
-        while bundle.is_too_long() && bundle.evict(now, &mut self.sink) {}
+        let queue = &mut self.queues[index];
+        queue.enqueue(now, packet, &mut self.sink);
+        while queue.is_too_long() && queue.evict(now, &mut self.sink) {}
         self.count(index);
         self.schedule(now, index);
         while let Some(longest) = self.held.excess() {
             let longest = longest as usize;
-            self.bundles[longest].evict(now, &mut self.sink);
+            self.queues[longest].evict(now, &mut self.sink);
             self.count(longest);
             self.schedule(now, longest);
         }
@@ -226,25 +205,23 @@ impl<P: BundlePacket> Sendbox<P> {
 
     /// The bundle's queue has another length.
     fn count(&mut self, index: usize) {
-        let (packets, bytes) = self.bundles[index].queued();
+        let (packets, bytes) = self.queues[index].held();
         let number = u32::try_from(index).unwrap_or(u32::MAX);
         self.held.set(number, packets, bytes);
+        self.control.set_queued(index, bytes);
     }
 
     /// The next packet that leaves by `now`; call until `None`.
     pub fn poll(&mut self, now: Time) -> Option<P> {
-        let now = self.advance(now);
+        let now = self.control.advance(now);
         while let Some(&(at, index)) = self.ready.first() {
             if at > now {
                 return None;
             }
             self.set_ready(index, None);
-            let bundle = &mut self.bundles[index];
             // What held the bundle back may have changed since.
-            let packet = if bundle.ready_at(now).is_some_and(|at| at <= now) {
-                let packet = bundle.dequeue(now, &mut self.sink);
-                self.count(index);
-                packet
+            let packet = if self.may_leave_at(now, index).is_some_and(|at| at <= now) {
+                self.dequeue(now, index)
             } else {
                 None
             };
@@ -256,72 +233,60 @@ impl<P: BundlePacket> Sendbox<P> {
         None
     }
 
+    fn dequeue(&mut self, now: Time, index: usize) -> Option<P> {
+        let queue = &mut self.queues[index];
+        let packet = queue.dequeue(now, &mut self.sink)?;
+        let is_app_limited = queue.is_empty();
+        packet.for_each_segment(&mut |segment| {
+            self.control.on_sent(now, index, segment, is_app_limited);
+            queue.spend(segment.ip_bytes);
+        });
+        self.count(index);
+        Some(packet)
+    }
+
     /// A message came at `at`, by the kernel's stamp if there is one.
     ///
     /// # Errors
     /// It was refused, and counted.
     pub fn on_message(&mut self, at: Time, from: SocketAddr, bytes: &[u8]) -> Result<(), Refusal> {
-        let result = self.accept(at, from, bytes);
-        if let Err(reason) = result {
-            self.refusals.count(reason);
-        }
-        result
-    }
-
-    fn accept(&mut self, at: Time, from: SocketAddr, bytes: &[u8]) -> Result<(), Refusal> {
-        let number = bundle_of(bytes)?;
-        let index = *self.by_number.get(&number).ok_or(Refusal::Bundle)?;
-        let now = self.advance(at);
-        let (bundles, mut box_of) = self.surroundings();
-        bundles[index].on_message((at, now), from, bytes, &mut box_of)?;
-        self.schedule(now, index);
+        let index = self.control.on_message(at, from, bytes)?;
+        let now = self.control.advance(at);
+        self.obey(now, index);
         Ok(())
     }
 
     /// The next message to send.
     pub fn poll_message(&mut self) -> Option<OutgoingMessage> {
-        self.messages.pop_front()
+        self.control.poll_message()
     }
 
     /// When to call [`Sendbox::poll`] and [`Sendbox::on_timer`] next, at the latest.
     #[must_use]
     pub fn next_timeout(&self) -> Time {
+        let tick = self.control.next_timeout();
         let ready = self.ready.first().map(|(at, _)| *at);
-        ready.map_or(self.next_tick, |at| at.min(self.next_tick))
+        ready.map_or(tick, |at| at.min(tick))
     }
 
     /// Runs what is due each 10 ms.
     pub fn on_timer(&mut self, now: Time) {
-        let now = self.advance(now);
-        if now < self.next_tick {
-            return;
-        }
-        let is_jump = self.next_tick != Time::ZERO && now.since(self.next_tick) > CLOCK_JUMP;
-        self.clock_jumps += u64::from(is_jump);
-        self.next_tick = now + TICK;
-        self.datapath.tick(now.as_nanos() / 1_000);
-        for index in 0..self.bundles.len() {
-            let (bundles, mut box_of) = self.surroundings();
-            if is_jump {
-                bundles[index].on_clock_jump(now);
+        if self.control.on_timer(now) {
+            let now = self.control.advance(now);
+            for index in 0..self.queues.len() {
+                self.obey(now, index);
             }
-            bundles[index].on_tick(now, &mut box_of);
-            self.schedule(now, index);
         }
     }
 
     /// A detector's verdict on a bundle's cross traffic; `false` if there is no such bundle.
     pub fn set_cross_traffic(&mut self, number: u32, verdict: CrossTraffic) -> bool {
-        let bundle = self.by_number.get(&number);
-        let bundle = bundle.and_then(|index| self.bundles.get_mut(*index));
-        bundle
-            .map(|bundle| bundle.cross_traffic = verdict)
-            .is_some()
+        self.control.set_cross_traffic(number, verdict)
     }
 
     /// The next change of a bundle's mode.
     pub fn poll_change(&mut self) -> Option<ModeChange> {
-        self.changes.pop_front()
+        self.control.poll_change()
     }
 
     /// Packets dropped since this was last called.
@@ -332,13 +297,13 @@ impl<P: BundlePacket> Sendbox<P> {
     /// Messages refused, by reason.
     #[must_use]
     pub const fn refusals(&self) -> &RefusalCounts {
-        &self.refusals
+        self.control.refusals()
     }
 
     /// How often the clock has jumped, or the box stood still.
     #[must_use]
     pub const fn clock_jumps(&self) -> u64 {
-        self.clock_jumps
+        self.control.clock_jumps()
     }
 
     /// Bytes in all queues.
@@ -350,51 +315,33 @@ impl<P: BundlePacket> Sendbox<P> {
     /// The state of the bundle with this number.
     #[must_use]
     pub fn status(&self, number: u32) -> Option<SendBundleStatus> {
-        let bundle = &self.bundles[*self.by_number.get(&number)?];
-        let estimator = &bundle.estimator;
-        Some(SendBundleStatus {
-            mode: bundle.mode,
-            estimates: estimator.estimates(),
-            epoch: bundle.epoch(),
-            rate: bundle.rate(),
-            controls: bundle.controls,
-            queued_bytes: bundle.queued_bytes(),
-            in_flight_bytes: bundle.in_flight(self.now),
-            sent: estimator.sent(),
-            matches: (estimator.matches(), estimator.surplus()),
-            receivebox: bundle.receivebox(),
-        })
+        self.control.status(number)
     }
 
     /// The datapath.
     #[must_use]
     pub const fn datapath(&self) -> &Datapath {
-        &self.datapath
+        self.control.datapath()
     }
 
     /// The datapath, to carry its messages.
     pub const fn datapath_mut(&mut self) -> &mut Datapath {
-        &mut self.datapath
+        self.control.datapath_mut()
     }
 
-    fn surroundings(&mut self) -> (&mut [SendBundle<P>], BoxParts<'_>) {
-        let box_of = BoxParts {
-            datapath: &mut self.datapath,
-            peer: self.peer,
-            messages: &mut self.messages,
-            changes: &mut self.changes,
-        };
-        (&mut self.bundles, box_of)
+    /// Applies the rate that the bundle's control has chosen.
+    fn obey(&mut self, now: Time, index: usize) {
+        self.queues[index].set_rate(now, self.control.rate(index));
+        self.schedule(now, index);
     }
 
-    /// Times never go backwards.
-    fn advance(&mut self, now: Time) -> Time {
-        self.now = self.now.max(now);
-        self.now
+    fn may_leave_at(&mut self, now: Time, index: usize) -> Option<Time> {
+        let ready = self.queues[index].ready_at(now)?;
+        (!self.control.is_held(now, index)).then_some(ready)
     }
 
     fn schedule(&mut self, now: Time, index: usize) {
-        let at = self.bundles[index].ready_at(now);
+        let at = self.may_leave_at(now, index);
         self.set_ready(index, at);
     }
 
@@ -415,9 +362,8 @@ impl<P: BundlePacket> Sendbox<P> {
 impl<P> std::fmt::Debug for Sendbox<P> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Sendbox")
-            .field("bundles", &self.bundles.len())
+            .field("control", &self.control)
             .field("queued_bytes", &self.held.bytes())
-            .field("refusals", &self.refusals)
             .finish_non_exhaustive()
     }
 }
