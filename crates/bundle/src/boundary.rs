@@ -28,6 +28,12 @@ impl BoundaryKey {
         }
     }
 
+    /// The two halves of SipHash's key, for data planes that hash by themselves.
+    #[must_use]
+    pub const fn words(&self) -> [u64; 2] {
+        self.words
+    }
+
     /// SipHash-1-3 of the identity's bytes: 64 bits.
     #[must_use]
     pub fn hash(&self, identity: &Identity) -> Boundary {

@@ -27,6 +27,17 @@ impl Prefix {
         })
     }
 
+    /// The first address, and how many bits of it the prefix has.
+    #[must_use]
+    pub fn parts(&self) -> (IpAddr, u8) {
+        let address = if self.is_v6 {
+            IpAddr::V6(self.bits.into())
+        } else {
+            IpAddr::V4(((self.bits >> 96) as u32).into())
+        };
+        (address, self.length)
+    }
+
     /// Whether the address has this prefix.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
@@ -36,12 +47,8 @@ impl Prefix {
 
 impl fmt::Display for Prefix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let address = if self.is_v6 {
-            IpAddr::V6(self.bits.into())
-        } else {
-            IpAddr::V4(((self.bits >> 96) as u32).into())
-        };
-        write!(f, "{address}/{}", self.length)
+        let (address, length) = self.parts();
+        write!(f, "{address}/{length}")
     }
 }
 

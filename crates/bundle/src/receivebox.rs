@@ -146,19 +146,31 @@ impl Receivebox {
         expand(packet, segmentation, &mut |segment| {
             let hash = segment.identity.map(|identity| bundle.key.hash(&identity));
             bundle.count(segment.ip_bytes, is_marked);
-            let boundary = hash.filter(|hash| bundle.epoch.begins_at(*hash));
-            if let (Some(boundary), Some(to)) = (boundary, bundle.channel.address())
-                && pending.len() < MAX_PENDING
-                && bundle.is_new(received_at, boundary)
-            {
-                let message = Message::Feedback(bundle.feedback(received_at, boundary));
-                pending.push_back(OutgoingMessage {
-                    bundle: bundle.number,
-                    to,
-                    bytes: bundle.channel.seal(&message),
-                });
+            if let Some(boundary) = hash.filter(|hash| bundle.epoch.begins_at(*hash)) {
+                let message = bundle.answer(received_at, boundary, pending.len());
+                pending.extend(message);
             }
         });
+    }
+
+    /// A data plane that counts and hashes by itself received a boundary packet of the bundle with this index among the
+    /// configurations at `received_at`. The counters include the packet.
+    pub fn on_boundary(
+        &mut self,
+        received_at: Time,
+        index: usize,
+        boundary: crate::Boundary,
+        counters: ReceiveCounters,
+    ) {
+        let Some(bundle) = self.bundles.get_mut(index) else {
+            return;
+        };
+        bundle.counters = counters;
+        // N may have changed since the packet was found.
+        if bundle.epoch.begins_at(boundary) {
+            let message = bundle.answer(received_at, boundary, self.pending.len());
+            self.pending.extend(message);
+        }
     }
 
     /// A message came.
@@ -235,6 +247,25 @@ impl ReceiveBundle {
             counters.ce_bytes += ip_bytes as u64;
             counters.ce_packets += 1;
         }
+    }
+
+    /// Feedback on a boundary packet, unless too many messages wait.
+    fn answer(
+        &mut self,
+        received_at: Time,
+        boundary: crate::Boundary,
+        pending: usize,
+    ) -> Option<OutgoingMessage> {
+        let to = self.channel.address()?;
+        if pending >= MAX_PENDING || !self.is_new(received_at, boundary) {
+            return None;
+        }
+        let message = Message::Feedback(self.feedback(received_at, boundary));
+        Some(OutgoingMessage {
+            bundle: self.number,
+            to,
+            bytes: self.channel.seal(&message),
+        })
     }
 
     /// Whether no equal boundary was told lately.

@@ -42,7 +42,6 @@ mod rules;
 mod run;
 mod skeleton;
 mod state;
-mod tcx;
 
 pub use buffered::BufferedStatistics;
 pub use connections::{ConnectionState, DescribedConnection};

@@ -31,9 +31,10 @@ mod program;
 mod shared;
 mod skeleton;
 mod staging;
+pub mod tcx;
 mod wakeup;
 
-pub use clock::now_us;
+pub use clock::{now_ns, now_us};
 pub use error::KernelError;
 pub use flows::{FrameAlgorithms, KernelFlows, Memory, Turn};
 pub use frame::{FlowState, Frame, Frames};

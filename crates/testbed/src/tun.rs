@@ -1,51 +1,26 @@
-//! TUN devices: one end is a network interface, the other is this process.
+//! TUN devices of the test bed.
 
-use std::ffi::c_char;
 use std::io;
 use std::os::fd::OwnedFd;
 
-use rustix::fs::{Mode, OFlags};
-use rustix::ioctl::{self, Updater};
+use fairwater_netlink::{TunKind, TunOffloads, make_tun};
 
 /// The name of the device in each namespace.
 pub(crate) const DEVICE: &str = "fw0";
 
-/// Makes a TUN device in the calling thread's network namespace. It carries bare IP packets, one
-/// per read and write, with no offloads; reads do not block. It is gone when the descriptor is
-/// closed.
+/// Makes a TUN device in the calling thread's network namespace. It carries bare IP packets, with no
+/// offloads.
 ///
 /// # Errors
-/// Those of opening `/dev/net/tun` and of `TUNSETIFF`.
+/// Those of [`make_tun`].
 pub(crate) fn create() -> io::Result<OwnedFd> {
-    open(DEVICE, libc::IFF_TUN)
+    Ok(make_tun(DEVICE, TunKind::Ip, TunOffloads::None)?.0)
 }
 
 /// The same with Ethernet frames, under a name of one's own.
 ///
 /// # Errors
-/// As for [`create`].
+/// Those of [`make_tun`].
 pub(crate) fn create_tap(name: &str) -> io::Result<OwnedFd> {
-    open(name, libc::IFF_TAP)
-}
-
-fn open(device: &str, kind: libc::c_int) -> io::Result<OwnedFd> {
-    let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let fd = rustix::fs::open("/dev/net/tun", flags, Mode::empty())?;
-    let mut name: [c_char; libc::IFNAMSIZ] = [0; libc::IFNAMSIZ];
-    for (to, from) in name.iter_mut().zip(device.bytes()) {
-        *to = from as c_char;
-    }
-    let mut request = libc::ifreq {
-        ifr_name: name,
-        ifr_ifru: libc::__c_anonymous_ifr_ifru {
-            ifru_flags: (kind | libc::IFF_NO_PI) as i16,
-        },
-    };
-    #[expect(unsafe_code, reason = "rustix has no typed form of TUNSETIFF")]
-    // SAFETY: TUNSETIFF reads and writes one `ifreq`, which is what it is given.
-    unsafe {
-        let set = Updater::<{ libc::TUNSETIFF as ioctl::Opcode }, libc::ifreq>::new(&mut request);
-        ioctl::ioctl(&fd, set)?;
-    }
-    Ok(fd)
+    Ok(make_tun(name, TunKind::Ethernet, TunOffloads::None)?.0)
 }

@@ -134,6 +134,8 @@ pub struct SendBundleStatus {
 /// when [`Sendbox::next_timeout`] says so. The caller carries the datapath's messages, as for any other datapath.
 pub struct Sendbox<P> {
     bundles: Vec<SendBundle<P>>,
+    /// What the bundles were made of, and have been told since.
+    configs: Vec<SendBundleConfig>,
     by_number: BTreeMap<u32, usize>,
     by_destination: PrefixTable,
     datapath: Datapath,
@@ -183,6 +185,7 @@ impl<P: BundlePacket> Sendbox<P> {
         }
         Ok(Self {
             bundles: configs.iter().map(SendBundle::new).collect(),
+            configs: configs.to_vec(),
             by_number,
             by_destination,
             datapath,
@@ -308,6 +311,38 @@ impl<P: BundlePacket> Sendbox<P> {
             bundles[index].on_tick(now, &mut box_of);
             self.schedule(now, index);
         }
+    }
+
+    /// Takes other parameters of the same bundles: algorithm, limits of queue and rate, whether to observe. What is queued
+    /// stays.
+    ///
+    /// # Errors
+    /// What cannot change while the box runs, as a clause; nothing is changed then.
+    pub fn reconfigure(&mut self, configs: &[SendBundleConfig]) -> Result<(), String> {
+        let before = self.configs.iter();
+        let is_fixed = |(before, after): (&SendBundleConfig, &SendBundleConfig)| {
+            before.channel.bundle == after.channel.bundle
+                && before.channel.secret == after.channel.secret
+                && before.destinations == after.destinations
+                && before.receivebox == after.receivebox
+                && before.queue == after.queue
+                && after.queue_bytes > 0
+        };
+        if self.configs.len() != configs.len() || !before.zip(configs).all(is_fixed) {
+            return Err(
+                "the bundles themselves, their keys, destinations, receiveboxes and schedulers cannot change while the \
+                 sendbox runs"
+                    .to_owned(),
+            );
+        }
+        self.configs = configs.to_vec();
+        for (index, config) in configs.iter().enumerate() {
+            let now = self.now;
+            let (bundles, mut box_of) = self.surroundings();
+            bundles[index].reconfigure(now, config, &mut box_of);
+            self.schedule(now, index);
+        }
+        Ok(())
     }
 
     /// A detector's verdict on a bundle's cross traffic; `false` if there is no such bundle.
