@@ -2,6 +2,8 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use fairwater_netlink::{
     TunKind, TunOffloads, bring_up, index_of, is_ethernet, make_tun, set_queue_length,
@@ -22,6 +24,18 @@ pub(crate) struct Device {
     pub(crate) interface: u32,
     /// Number of the site's port.
     pub(crate) port: u32,
+    /// Keeps other sendboxes from the port: two would send a packet to each other for ever.
+    _claim: UnixDatagram,
+}
+
+/// Takes the port for this process, as long as the socket is open. Abstract names are a network namespace's own.
+fn claim(port: &str) -> Result<UnixDatagram, BoxError> {
+    let name = SocketAddr::from_abstract_name(format!("fairwater-sendbox-{port}"));
+    let bound = name.and_then(|name| UnixDatagram::bind_addr(&name));
+    bound.map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => BoxError::Taken(port.to_owned()),
+        _ => BoxError::io("claim an interface")(error),
+    })
 }
 
 impl Device {
@@ -31,6 +45,7 @@ impl Device {
         if !is_ethernet(port).map_err(BoxError::io("look at an interface"))? {
             return Err(BoxError::NotEthernet(port.to_owned()));
         }
+        let claim = claim(port)?;
         let make = || -> io::Result<Self> {
             let (file, name) = make_tun(NAME, TunKind::Ethernet, TunOffloads::None)?;
             set_queue_length(&name, QUEUE)?;
@@ -38,6 +53,7 @@ impl Device {
             Ok(Self {
                 interface: index_of(&name)?,
                 port: number,
+                _claim: claim,
                 file,
             })
         };

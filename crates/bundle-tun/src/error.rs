@@ -21,6 +21,9 @@ pub enum BoxError {
     /// An interface does not carry Ethernet frames.
     #[error("the interface `{0}` is no Ethernet, and packets of a site come from an Ethernet port")]
     NotEthernet(String),
+    /// Another sendbox is at the interface.
+    #[error("another sendbox is at the interface `{0}`; stop it first")]
+    Taken(String),
     /// The socket for messages between the boxes.
     #[error("cannot listen at {0} for messages of the other box: {1}")]
     Listen(std::net::SocketAddr, io::Error),

@@ -23,7 +23,7 @@ use crate::worker::{Question, Worker, WorkerCounts};
 use crate::{BoxError, random};
 
 /// How long to wait for an answer of the thread: shorter than a plane may be silent.
-const ANSWER: Duration = Duration::from_millis(100);
+const ANSWER: Duration = Duration::from_millis(200);
 
 /// A sendbox on this machine.
 #[derive(Debug, Clone)]

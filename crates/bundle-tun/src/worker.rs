@@ -114,7 +114,8 @@ impl Worker {
                 question(self);
             }
             let time = now();
-            self.link.exchange(self.sendbox.datapath_mut(), micros(time));
+            self.link
+                .exchange(self.sendbox.datapath_mut(), micros(time));
             if self.sendbox.next_timeout() <= time {
                 self.sendbox.on_timer(time);
             }
@@ -173,9 +174,7 @@ impl Worker {
             };
             let message = buffer.get(..received.length).unwrap_or_default();
             // What is refused the box counts.
-            let _ = self
-                .sendbox
-                .on_message(received.at, received.from, message);
+            let _ = self.sendbox.on_message(received.at, received.from, message);
         }
     }
 
@@ -257,7 +256,8 @@ impl Worker {
             }
         }
         self.tell();
-        self.link.exchange(self.sendbox.datapath_mut(), micros(now()));
+        self.link
+            .exchange(self.sendbox.datapath_mut(), micros(now()));
     }
 
     pub(crate) fn status(&self, numbers: &[u32]) -> SendboxStatus {

@@ -10,9 +10,7 @@ use fairwater_bundle::{
     ReceiveCounters, Segmentation, expand,
 };
 use fairwater_bundle_tun::Observer;
-use fairwater_wire::{
-    Checksum, EcnCodepoint, Packet, Seq, TcpFlags, TcpOption, compose,
-};
+use fairwater_wire::{Checksum, EcnCodepoint, Packet, Seq, TcpFlags, TcpOption, compose};
 use libbpf_rs::libbpf_sys;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -119,7 +117,13 @@ impl Sample {
         };
         let mut bytes = vec![0; self.payload.len() + 120];
         let written = if self.is_udp {
-            compose::udp(&ip, self.ports, &self.payload, Checksum::Complete, &mut bytes)
+            compose::udp(
+                &ip,
+                self.ports,
+                &self.payload,
+                Checksum::Complete,
+                &mut bytes,
+            )
         } else {
             let tcp = compose::Tcp {
                 source_port: self.ports.0,
@@ -138,7 +142,14 @@ impl Sample {
                     TcpOption::Timestamps { value, echo: 3 },
                 ],
             };
-            compose::tcp(&ip, &tcp, &options, &self.payload, Checksum::Complete, &mut bytes)
+            compose::tcp(
+                &ip,
+                &tcp,
+                &options,
+                &self.payload,
+                Checksum::Complete,
+                &mut bytes,
+            )
         };
         bytes.truncate(written.unwrap());
         bytes

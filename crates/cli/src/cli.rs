@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    algorithms, attach, bundle, check, completions, doctor, edge, host, man, run, serve, status, switch,
-    top, r#try, up, why,
+    algorithms, attach, bundle, check, completions, doctor, edge, host, man, run, serve, status,
+    switch, top, r#try, up, why,
 };
 use crate::failure::Failure;
 

@@ -1,8 +1,8 @@
 //! The discipline of a queue: `queue = "fq_codel"`, or a table with its parameters. The disciplines
 //! and their parameters are those of [`fairwater_net::Discipline`].
 
-use fairwater_net::{Discipline, QueueSpec, QueueSpecError};
 use fairwater_lang::nearest;
+use fairwater_net::{Discipline, QueueSpec, QueueSpecError};
 
 use crate::diagnostic::{Diagnostic, Sink};
 use crate::fields::{InvalidValue, listed, refuse};

@@ -12,7 +12,7 @@ pub use interfaces::{Interface, Interfaces};
 pub use namespace::{Namespace, enter};
 pub use request::Netlink;
 pub use topology::{
-    add_address, bring_up, enslave, index_of, is_ethernet, limit_offload, make_bridge, make_veth, remove,
-    rename, set_queue_length,
+    add_address, bring_up, enslave, index_of, is_ethernet, limit_offload, make_bridge, make_veth,
+    remove, rename, set_queue_length,
 };
 pub use tun::{TunKind, TunOffloads, make_tun};

@@ -157,7 +157,8 @@ pub fn is_ethernet(name: &str) -> io::Result<bool> {
     let all = RouteNetlinkMessage::GetLink(LinkMessage::default());
     Netlink::new(NETLINK_ROUTE)?.dump(all, |answer| {
         if let RouteNetlinkMessage::NewLink(link) = answer {
-            let named = |each: &LinkAttribute| matches!(each, LinkAttribute::IfName(it) if it == name);
+            let named =
+                |each: &LinkAttribute| matches!(each, LinkAttribute::IfName(it) if it == name);
             found |= link.header.link_layer_type == LinkLayerType::Ether
                 && link.attributes.iter().any(named);
         }

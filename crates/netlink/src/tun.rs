@@ -33,11 +33,7 @@ pub enum TunOffloads {
 /// # Errors
 /// Those of opening `/dev/net/tun`, of `TUNSETIFF` and `TUNSETOFFLOAD`: there is no driver, the name is taken, or the
 /// process lacks `CAP_NET_ADMIN`.
-pub fn make_tun(
-    name: &str,
-    kind: TunKind,
-    offloads: TunOffloads,
-) -> io::Result<(OwnedFd, String)> {
+pub fn make_tun(name: &str, kind: TunKind, offloads: TunOffloads) -> io::Result<(OwnedFd, String)> {
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = rustix::fs::open("/dev/net/tun", flags, Mode::empty())?;
     let mut bytes: [c_char; libc::IFNAMSIZ] = [0; libc::IFNAMSIZ];

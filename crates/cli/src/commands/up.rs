@@ -12,8 +12,8 @@ use fairwater_hosting::service_manager::ServiceManager;
 use fairwater_hosting::{Stop, TURN};
 
 use crate::failure::Failure;
-use crate::units::count;
 use crate::hosting::{raise_open_files, read_host_config, remove_sockets_if_stuck};
+use crate::units::count;
 
 const EXAMPLES: &str = "\
 Examples:

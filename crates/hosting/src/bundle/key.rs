@@ -85,7 +85,10 @@ mod tests {
         let key = read_key(&path).unwrap();
         assert!(create_key(&path).is_err());
         assert!(read_key(&path).unwrap() == key);
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
         assert!(matches!(read_key(&path), Err(KeyError::Exposed(0o640))));
         let other = folder.path().join("b.key");

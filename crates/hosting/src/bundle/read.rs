@@ -81,21 +81,32 @@ fn read(mut root: Fields<'_>, folder: &Path) -> Option<BoxConfig> {
     let config = match (send, receive) {
         (Some(node), None) => {
             let config = Fields::of("`[sendbox]`", node, sink).and_then(sendbox);
-            let bundles = bundles.iter().filter_map(|node| send_bundle(node, folder, sink));
+            let bundles = bundles
+                .iter()
+                .filter_map(|node| send_bundle(node, folder, sink));
             let bundles: Vec<_> = bundles.collect();
             refuse_equal(
                 bundles.iter().map(|(names, bundle, node)| {
-                    (&*names.name, bundle.channel.bundle, &*bundle.destinations, *node)
+                    (
+                        &*names.name,
+                        bundle.channel.bundle,
+                        &*bundle.destinations,
+                        *node,
+                    )
                 }),
                 sink,
             );
-            let bundles = bundles.into_iter().map(|(names, bundle, _)| (names, bundle));
+            let bundles = bundles
+                .into_iter()
+                .map(|(names, bundle, _)| (names, bundle));
             let bundles = bundles.collect();
             config.map(|config| BoxConfig::Send(SendboxConfig { bundles, ..config }))
         }
         (None, Some(node)) => {
             let config = Fields::of("`[receivebox]`", node, sink).and_then(receivebox);
-            let bundles = bundles.iter().filter_map(|node| receive_bundle(node, folder, sink));
+            let bundles = bundles
+                .iter()
+                .filter_map(|node| receive_bundle(node, folder, sink));
             let bundles: Vec<_> = bundles.collect();
             refuse_equal(
                 bundles.iter().map(|(name, bundle, node)| {
@@ -109,7 +120,8 @@ fn read(mut root: Fields<'_>, folder: &Path) -> Option<BoxConfig> {
         }
         (Some(_), Some(node)) => {
             let message = "a file configures one box: `[sendbox]` or `[receivebox]`";
-            let help = "write two files, and run `fairwater bundle send` and `fairwater bundle receive`";
+            let help =
+                "write two files, and run `fairwater bundle send` and `fairwater bundle receive`";
             sink.push(Diagnostic::new(node.span.clone(), message).help(help));
             None
         }
@@ -326,8 +338,12 @@ fn configured(spec: &QueueSpec) -> Result<QueueConfig, String> {
         // The sendbox limits what is queued, in bytes and time.
         buffer: Some(Buffer::Bytes(1 << 40)),
     };
-    let config = spec.config(&context).map_err(|error| format!("`queue`: {error}"))?;
-    config.check().map_err(|error| format!("`queue`: {error}"))?;
+    let config = spec
+        .config(&context)
+        .map_err(|error| format!("`queue`: {error}"))?;
+    config
+        .check()
+        .map_err(|error| format!("`queue`: {error}"))?;
     Ok(config)
 }
 
@@ -388,7 +404,10 @@ fn prefixes(node: &Node) -> Result<Vec<Prefix>, InvalidValue> {
     match &node.value {
         Value::Array(items) if !items.is_empty() => items.iter().map(prefix).collect(),
         Value::Text(_) => Ok(vec![prefix(node)?]),
-        _ => Err(InvalidValue::kind(node, "a list such as `[\"10.2.0.0/16\"]`")),
+        _ => Err(InvalidValue::kind(
+            node,
+            "a list such as `[\"10.2.0.0/16\"]`",
+        )),
     }
 }
 
@@ -405,10 +424,12 @@ fn receivebox_address(node: &Node) -> Result<SocketAddr, InvalidValue> {
     let text = quantity::text(node)?;
     let address = text.parse::<IpAddr>();
     let with_port = address.map(|address| SocketAddr::new(address, MESSAGE_PORT));
-    with_port.or_else(|_| text.parse()).map_err(|_| InvalidValue {
-        message: format!("`{text}` is not an address"),
-        allowed: format!("an address such as `192.0.2.1` or `192.0.2.1:{MESSAGE_PORT}`"),
-    })
+    with_port
+        .or_else(|_| text.parse())
+        .map_err(|_| InvalidValue {
+            message: format!("`{text}` is not an address"),
+            allowed: format!("an address such as `192.0.2.1` or `192.0.2.1:{MESSAGE_PORT}`"),
+        })
 }
 
 fn message_port(node: &Node) -> Result<u16, InvalidValue> {

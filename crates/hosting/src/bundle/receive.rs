@@ -69,9 +69,7 @@ impl ReceiveHost {
         for asked in control.asked() {
             let answer = match asked.request {
                 Request::Bundles => match self.receivebox.status() {
-                    Some(status) => {
-                        Response::Receivebox(receivebox_status(&self.config, &status))
-                    }
+                    Some(status) => Response::Receivebox(receivebox_status(&self.config, &status)),
                     None => Response::Failed("the receivebox does not answer".to_owned()),
                 },
                 _ => Response::Failed("this is a receivebox, which has no plane".to_owned()),

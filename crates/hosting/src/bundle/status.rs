@@ -208,11 +208,14 @@ pub(crate) fn sendbox_row(
             surplus: bundle.matches.1,
         })
     });
-    let changes = history.changes.iter().map(|(bundle, at, sentence)| ChangeRow {
-        bundle: *bundle,
-        ago_ms: u64::try_from(at.elapsed().as_millis()).unwrap_or(u64::MAX),
-        sentence: sentence.clone(),
-    });
+    let changes = history
+        .changes
+        .iter()
+        .map(|(bundle, at, sentence)| ChangeRow {
+            bundle: *bundle,
+            ago_ms: u64::try_from(at.elapsed().as_millis()).unwrap_or(u64::MAX),
+            sentence: sentence.clone(),
+        });
     SendboxRow {
         data_plane: data_plane.to_owned(),
         ports: config.ports.clone(),

@@ -114,8 +114,7 @@ fn cells(row: &BundleRow) -> [String; 11] {
         rate(row.rate_bps),
         rate(row.receive_rate_bps),
         time(row.rtt_us),
-        row.queue_us
-            .map_or_else(|| bytes(row.queue_bytes), micros),
+        row.queue_us.map_or_else(|| bytes(row.queue_bytes), micros),
         time(row.network_queue_us),
         share(row.match_ratio),
         share(Some(row.coverage)),
@@ -157,7 +156,10 @@ fn sendbox_text(status: &SendboxRow, why: bool) -> String {
     }
     text + &counts(&[
         ("packets that queues dropped", status.dropped),
-        ("packets that passed by the box, as it was late", status.passed),
+        (
+            "packets that passed by the box, as it was late",
+            status.passed,
+        ),
         ("times that the box was late", status.stalls),
         ("jumps of the clock", status.clock_jumps),
     ]) + &refused(&status.refused)
@@ -201,7 +203,14 @@ fn receivebox_text(status: &ReceiveboxStatus) -> String {
         status.listen
     );
     let mut table = Table::new();
-    let header = ["bundle", "sendbox", "received", "packets", "CE", "boundary each"];
+    let header = [
+        "bundle",
+        "sendbox",
+        "received",
+        "packets",
+        "CE",
+        "boundary each",
+    ];
     table.load_style(NOTHING).set_header(header);
     for index in 2..header.len() {
         if let Some(column) = table.column_mut(index) {
@@ -222,6 +231,9 @@ fn receivebox_text(status: &ReceiveboxStatus) -> String {
     text += &format!("\n{table}\n\n");
     text + &counts(&[
         ("answers sent", status.answered),
-        ("boundary packets without an answer, as too many waited", status.lost),
+        (
+            "boundary packets without an answer, as too many waited",
+            status.lost,
+        ),
     ]) + &refused(&status.refused)
 }
