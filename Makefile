@@ -25,7 +25,7 @@ endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test test-python python loom miri cross fuzz lint bench bench-datapath bench-quic bench-python bench-sim doc header install uninstall clean
+.PHONY: help setup build demo demo-bundle test test-python python loom miri cross fuzz lint bench bench-datapath bench-edge bench-quic bench-python bench-sim doc header install uninstall clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -38,6 +38,10 @@ build: setup ## build the release program
 
 demo: build ## Fairwater's Cubic beside the kernel's on a path of 48 Mbit/s and 20 ms; simulated without root or BTF
 	scripts/demo $(FAIRWATER)
+
+demo-bundle: build ## a queue that moves: two sites over 48 Mbit/s and 20 ms, without and with a bundle (root)
+	$(CARGO) build --release --locked --package fairwater-testbed --example two_sites
+	scripts/demo-bundle $(TARGET_DIR)/release/examples/two_sites $(FAIRWATER)
 
 test: lint loom ## lint, then run every test; as root, or with FAIRWATER_REQUIRE_PRIVILEGED=1, all of them
 	$(CARGO) $(AS_ROOT) test --workspace --locked

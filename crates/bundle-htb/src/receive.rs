@@ -6,7 +6,8 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use fairwater_bundle::{EpochSize, ReceiveBundleConfig, ReceiveCounters, Receivebox};
-use fairwater_kernel::{KernelError, TcxHook, attach_tcx};
+use fairwater_kernel::KernelError;
+use fairwater_kernel::tcx::{self, Hook};
 use libbpf_rs::MapHandle;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 
@@ -125,9 +126,9 @@ impl KernelReceivebox {
     ///
     /// # Errors
     /// The interface is gone, or the kernel has no tcx (Linux 6.6).
-    pub fn attach(&mut self, interface: u32, hook: TcxHook) -> io::Result<()> {
+    pub fn attach(&mut self, interface: u32, hook: Hook) -> io::Result<()> {
         self.link = None;
-        self.link = Some(attach_tcx(self.program.as_fd(), interface, hook)?);
+        self.link = Some(tcx::attach(self.program.as_fd(), interface, hook)?);
         Ok(())
     }
 

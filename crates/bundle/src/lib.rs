@@ -2,6 +2,7 @@
 #![deny(unsafe_code)]
 
 mod boundary;
+mod data_plane;
 mod error;
 pub mod estimate;
 mod identity;
@@ -14,6 +15,7 @@ mod segments;
 mod sendbox;
 
 pub use boundary::{Boundary, BoundaryKey, EpochSize};
+pub use data_plane::{SendboxDataPlane, SendboxStatus};
 pub use error::BundleError;
 pub use identity::{Identity, IdentityFields, TcpIdentity};
 pub use keys::{BoxRole, BundleSecret};

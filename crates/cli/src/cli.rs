@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    algorithms, attach, check, completions, doctor, edge, host, man, quic_get, quic_serve, run,
-    serve, status, switch, top, r#try, up, why,
+    algorithms, attach, bundle, check, completions, doctor, edge, host, man, quic_get, quic_serve,
+    run, serve, status, switch, top, r#try, up, why,
 };
 use crate::failure::Failure;
 
@@ -35,6 +35,7 @@ pub(crate) enum Command {
     Switch(switch::Args),
     Why(why::Args),
     Edge(edge::Args),
+    Bundle(bundle::Args),
     Attach(attach::Args),
     Serve(serve::Args),
     QuicServe(quic_serve::Args),
@@ -59,6 +60,7 @@ impl Command {
             Self::Switch(args) => switch::run(&args),
             Self::Why(args) => why::run(&args),
             Self::Edge(args) => edge::run(&args),
+            Self::Bundle(args) => bundle::run(&args),
             Self::Attach(args) => attach::run(&args),
             Self::Serve(args) => serve::run(&args),
             Self::QuicServe(args) => quic_serve::run(&args),

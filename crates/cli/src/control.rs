@@ -64,6 +64,16 @@ pub(crate) fn edge_socket() -> Option<PathBuf> {
     Some(runtime_directory()?.join("edge"))
 }
 
+/// The control socket of `fairwater bundle send`.
+pub(crate) fn send_socket() -> Option<PathBuf> {
+    Some(runtime_directory()?.join("bundle-send"))
+}
+
+/// The control socket of `fairwater bundle receive`.
+pub(crate) fn receive_socket() -> Option<PathBuf> {
+    Some(runtime_directory()?.join("bundle-receive"))
+}
+
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
         Self::Other(error.to_string())

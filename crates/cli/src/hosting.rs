@@ -4,9 +4,11 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use fairwater_bundle_tun::BoxError;
 use fairwater_document::diagnostic::Diagnostics;
 use fairwater_edge::policy::{EdgePolicy, ParsedPolicy};
 use fairwater_edge_tc::EdgeError;
+use fairwater_hosting::bundle::{BoxConfig, ReceiveFailure};
 use fairwater_hosting::host::{EdgePolicyError, HostConfig, HostFailure};
 use fairwater_hosting::{
     AttachError, DefaultError, DuplicateName, HostError, NamedAlgorithm, ProcessError,
@@ -52,6 +54,20 @@ pub(crate) fn read_host_config(file: &Path) -> Result<HostConfig, Failure> {
         edge.policy = Arc::new(read_edge_policy(&edge.policy_file, Some(&names))?);
     }
     Ok(config)
+}
+
+/// The configuration of a box of bundles.
+pub(crate) fn read_box_config(file: &Path) -> Result<BoxConfig, Failure> {
+    let name = file.display().to_string();
+    let text = read_text(file, MAX_INPUT_BYTES).map_err(|error| {
+        let hint = match file.exists() {
+            true => "",
+            false => "; `fairwater bundle --help` shows one",
+        };
+        Failure::BadInput(format!("{name}: {error}{hint}"))
+    })?;
+    let folder = file.parent().unwrap_or(Path::new(""));
+    BoxConfig::parse(&name, &text, folder).map_err(report)
 }
 
 /// The policy of an edge; warnings are printed.
@@ -130,6 +146,7 @@ impl From<HostFailure> for Failure {
             HostFailure::Edge(
                 error @ EdgeError::NotServed(_) | error @ EdgeError::NotInKernel(_),
             ) => Self::BadInput(error.to_string()),
+            HostFailure::Sendbox(error) => error.into(),
             HostFailure::Process(error) => error.into(),
             HostFailure::Namespace(error) => Self::io("the network namespace")(error),
             HostFailure::Default(error @ DefaultError::Io { .. }) => Self::Other(error.to_string()),
@@ -139,6 +156,29 @@ impl From<HostFailure> for Failure {
             | HostFailure::Plane(_)
             | HostFailure::OverBudget { .. }
             | HostFailure::NotOnLinux(_) => Self::BadInput(failure.to_string()),
+            other => Self::Other(other.to_string()),
+        }
+    }
+}
+
+impl From<BoxError> for Failure {
+    fn from(error: BoxError) -> Self {
+        match error {
+            error if error.is_permission() => Self::LabMissing(format!(
+                "{error}: the boxes of bundles need root, or CAP_BPF and CAP_NET_ADMIN"
+            )),
+            BoxError::Bundle(_) | BoxError::NoPort(_) | BoxError::NotEthernet(_) => {
+                Self::BadInput(error.to_string())
+            }
+            other => Self::Other(other.to_string()),
+        }
+    }
+}
+
+impl From<ReceiveFailure> for Failure {
+    fn from(failure: ReceiveFailure) -> Self {
+        match failure {
+            ReceiveFailure::Box(error) => error.into(),
             other => Self::Other(other.to_string()),
         }
     }

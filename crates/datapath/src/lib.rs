@@ -96,6 +96,8 @@ mod invoke;
 mod messages;
 mod outgoing;
 mod peer;
+#[cfg(feature = "std")]
+mod plane_link;
 mod program;
 mod silence;
 mod slab;
@@ -111,5 +113,7 @@ pub use fairwater_lang::{Signal, Signals};
 pub use fairwater_proto::Fallback;
 pub use flow::{Controls, FlowState, FlowStatus};
 pub use peer::PeerId;
+#[cfg(feature = "std")]
+pub use plane_link::PlaneLink;
 pub use statistics::DatapathStatistics;
 pub use transmit::MIN_PACKET;

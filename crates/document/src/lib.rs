@@ -26,4 +26,5 @@ pub mod diagnostic;
 pub mod fields;
 pub mod network;
 pub mod quantity;
+pub mod queue;
 pub mod tree;

@@ -4,11 +4,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use fairwater_edge::Direction;
-use fairwater_kernel::is_tcx_attached;
+use fairwater_kernel::tcx::{self, Hook};
 use fairwater_netlink::{Interface, Interfaces};
-
-use crate::tcx;
 
 /// A port at which the edge is.
 #[derive(Debug)]
@@ -21,7 +18,7 @@ struct Port {
 impl Port {
     /// Whether the port is the interface of that name, and not another that got its number.
     fn is_still(&self, name: Option<&&str>) -> bool {
-        let is_attached = |link: &OwnedFd| is_tcx_attached(link.as_fd()).unwrap_or(true);
+        let is_attached = |link: &OwnedFd| tcx::is_attached(link.as_fd()).unwrap_or(true);
         name == Some(&self.name.as_str()) && self.links.iter().all(is_attached)
     }
 }
@@ -111,8 +108,8 @@ impl Ports {
             let [from_guest, to_guest] = programs;
             let links = prepare(interface, name).and_then(|()| {
                 Ok([
-                    tcx::attach(from_guest, interface, Direction::FromGuest)?,
-                    tcx::attach(to_guest, interface, Direction::ToGuest)?,
+                    tcx::attach(from_guest, interface, Hook::Ingress)?,
+                    tcx::attach(to_guest, interface, Hook::Egress)?,
                 ])
             });
             let name = name.to_owned();
@@ -129,5 +126,43 @@ impl Ports {
             });
         }
         Ok(changes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::env;
+    use std::os::fd::AsFd;
+
+    use fairwater_exec::frame::FrameLayout;
+    use fairwater_netlink::{Interfaces, Namespace, make_veth, remove};
+
+    use fairwater_kernel::tcx::{Hook, attach, is_attached};
+
+    use crate::{Options, Programs};
+
+    #[test]
+    fn a_link_tells_that_its_interface_has_gone() {
+        let (here, there) = match (Namespace::new(), Namespace::new()) {
+            (Ok(here), Ok(there)) => (here, there),
+            (Err(error), _) | (_, Err(error)) => {
+                let required = env::var_os("FAIRWATER_REQUIRE_PRIVILEGED");
+                assert!(required.is_none_or(|value| value != "1"), "{error}");
+                println!("skipped: namespaces cannot be made: {error}");
+                return;
+            }
+        };
+        let programs = Programs::load(&Options::new(FrameLayout::new(8))).unwrap();
+        let checked = here.inside(|| {
+            make_veth("vnet0", "eth0", there.as_fd()).unwrap();
+            let listed = Interfaces::new().unwrap().list().unwrap();
+            let port = listed.iter().find(|it| it.name == "vnet0").unwrap();
+            let program = programs.from_guest.as_fd();
+            let link = attach(program, port.index, Hook::Ingress).unwrap();
+            let before = is_attached(link.as_fd()).unwrap();
+            remove("vnet0").unwrap();
+            (before, is_attached(link.as_fd()).unwrap())
+        });
+        assert_eq!(checked.unwrap(), (true, false));
     }
 }

@@ -7,6 +7,7 @@
 //! [`HostedAlgorithms`] does both; [`InProcessPlane`] hosts for datapaths of this process. Nothing here prints.
 
 mod attached;
+pub mod bundle;
 mod changed_default;
 pub mod control;
 mod controllers;

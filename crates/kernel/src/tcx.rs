@@ -5,12 +5,12 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use libbpf_rs::libbpf_sys;
 
-/// Where at an interface a program is attached.
+/// Where at an interface a program is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum TcxHook {
-    /// To packets that come in by the interface.
+pub enum Hook {
+    /// Packets that come in.
     Ingress,
-    /// To packets that go out by the interface, before its queue.
+    /// Packets that go out.
     Egress,
 }
 
@@ -18,10 +18,10 @@ pub enum TcxHook {
 ///
 /// # Errors
 /// Of the kernel: the interface is gone, or there is no tcx.
-pub fn attach_tcx(program: BorrowedFd<'_>, interface: u32, hook: TcxHook) -> io::Result<OwnedFd> {
+pub fn attach(program: BorrowedFd<'_>, interface: u32, hook: Hook) -> io::Result<OwnedFd> {
     let kind = match hook {
-        TcxHook::Ingress => libbpf_sys::BPF_TCX_INGRESS,
-        TcxHook::Egress => libbpf_sys::BPF_TCX_EGRESS,
+        Hook::Ingress => libbpf_sys::BPF_TCX_INGRESS,
+        Hook::Egress => libbpf_sys::BPF_TCX_EGRESS,
     };
     let interface = i32::try_from(interface).map_err(io::Error::other)?;
     #[expect(unsafe_code, reason = "libbpf-rs has no tcx")]
@@ -42,7 +42,7 @@ pub fn attach_tcx(program: BorrowedFd<'_>, interface: u32, hook: TcxHook) -> io:
 ///
 /// # Errors
 /// The kernel does not describe the link.
-pub fn is_tcx_attached(link: BorrowedFd<'_>) -> io::Result<bool> {
+pub fn is_attached(link: BorrowedFd<'_>) -> io::Result<bool> {
     let mut info = libbpf_sys::bpf_link_info::default();
     let mut size = u32::try_from(size_of_val(&info)).map_err(io::Error::other)?;
     #[expect(

@@ -1,6 +1,6 @@
 //! The kernel's network without a runtime: netlink [requests](Netlink), the [interfaces](Interfaces) that come
-//! and go, [namespaces](Namespace) without names, and the interfaces of made-up networks ([`make_veth`],
-//! [`make_tun`]).
+//! and go, [namespaces](Namespace) without names, the interfaces of made-up networks ([`make_veth`]),
+//! and [devices](make_tun) whose other end is a process.
 
 mod interfaces;
 mod namespace;
@@ -14,7 +14,7 @@ pub use namespace::{Namespace, enter};
 pub use raw::{Batch, attributes};
 pub use request::Netlink;
 pub use topology::{
-    add_address, bring_up, enslave, index_of, limit_offload, make_bridge, make_veth, remove,
-    rename, set_queue_length,
+    add_address, bring_up, enslave, index_of, is_ethernet, limit_offload, make_bridge, make_veth,
+    remove, rename, set_queue_length,
 };
-pub use tun::{make_tap, make_tun};
+pub use tun::{TunKind, TunOffloads, make_tap, make_tun};

@@ -9,7 +9,7 @@ use netlink_packet_route::address::{
     AddressAttribute, AddressFlags, AddressHeaderFlags, AddressMessage,
 };
 use netlink_packet_route::link::{
-    InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
+    InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkLayerType, LinkMessage,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::protocols::NETLINK_ROUTE;
@@ -146,4 +146,22 @@ pub fn add_address(name: &str, address: IpAddr, prefix_len: u8) -> io::Result<()
 pub fn index_of(name: &str) -> io::Result<u32> {
     let any = socket(SocketFamily::INET, SocketType::DGRAM, None)?;
     Ok(netdevice::name_to_index(any, name)?)
+}
+
+/// Whether an interface carries Ethernet frames.
+///
+/// # Errors
+/// The kernel could not be asked.
+pub fn is_ethernet(name: &str) -> io::Result<bool> {
+    let mut found = false;
+    let all = RouteNetlinkMessage::GetLink(LinkMessage::default());
+    Netlink::new(NETLINK_ROUTE)?.dump(all, |answer| {
+        if let RouteNetlinkMessage::NewLink(link) = answer {
+            let named =
+                |each: &LinkAttribute| matches!(each, LinkAttribute::IfName(it) if it == name);
+            found |= link.header.link_layer_type == LinkLayerType::Ether
+                && link.attributes.iter().any(named);
+        }
+    })?;
+    Ok(found)
 }

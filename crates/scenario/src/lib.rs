@@ -40,7 +40,6 @@ mod host_edge;
 mod linux;
 mod network;
 mod paths;
-mod queue;
 mod report;
 mod setting;
 mod sweep;
@@ -54,7 +53,7 @@ use fairwater_experiment::{Backend, Experiment};
 use fairwater_results::report::GridLayout;
 
 use diagnostic::Sink;
-use fairwater_document::{diagnostic, fields, quantity, tree};
+use fairwater_document::{diagnostic, fields, quantity, queue, tree};
 
 pub use diagnostic::{Diagnostic, Diagnostics};
 use files::Files;

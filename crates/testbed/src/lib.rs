@@ -19,6 +19,7 @@ mod path;
 mod preflight;
 mod run;
 mod sampler;
+mod sites;
 mod steal;
 mod traffic;
 
@@ -29,4 +30,5 @@ pub use error::TestbedError;
 pub use guests::{EdgeAttacher, GuestPort};
 pub use preflight::{Missing, available_program, require};
 pub use run::{KernelSender, Measured, Run, kernel_release};
+pub use sites::{Bulk, Machine, TwoSites};
 pub use traffic::{USER_TCP, UserPlane};

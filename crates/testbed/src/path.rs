@@ -13,7 +13,9 @@ use netlink_packet_route::route::{
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::protocols::NETLINK_ROUTE;
 
-use fairwater_netlink::{Namespace, Netlink, add_address, index_of, make_tun};
+use fairwater_netlink::{
+    Namespace, Netlink, TunKind, TunOffloads, add_address, index_of, make_tun,
+};
 
 /// Two hosts, and the network's ends of their devices.
 #[derive(Debug)]
@@ -100,7 +102,7 @@ fn host(address: IpAddr, ecn: bool) -> io::Result<(Namespace, OwnedFd)> {
             IpAddr::V4(_) => fs::write(disable_ipv6, "1")?,
             IpAddr::V6(_) => fs::write(disable_ipv6, "0")?,
         }
-        let device = make_tun(DEVICE)?;
+        let device = make_tun(DEVICE, TunKind::Ip, TunOffloads::None)?.0;
         configure(address)?;
         Ok(device)
     })??;

@@ -457,6 +457,32 @@ impl SendBundle {
         );
     }
 
+    /// Takes the parameters that may change while the bundle runs. What is queued stays.
+    pub(super) fn reconfigure(
+        &mut self,
+        now: Time,
+        config: &SendBundleConfig,
+        box_of: &mut BoxParts<'_>,
+    ) {
+        self.bounds = RateBounds {
+            min: config.min_rate,
+            assured: config.assured_rate,
+        };
+        let is_other = self.algorithm != config.algorithm;
+        self.algorithm.clone_from(&config.algorithm);
+        let to = match (self.mode, config.observe) {
+            (Mode::Observe, false) => Mode::Measure,
+            (mode, true) if mode != Mode::Observe => Mode::Observe,
+            // The other algorithm starts at the rate that is measured now.
+            (Mode::Control | Mode::PassThrough | Mode::Measure, false) if is_other => Mode::Measure,
+            _ => return,
+        };
+        self.close(box_of);
+        if self.mode != to {
+            self.change(now, to, Reason::Reconfigured, box_of);
+        }
+    }
+
     /// Ends the bundle's flow of the plane, if there is one.
     pub(super) fn close(&mut self, box_of: &mut BoxParts<'_>) {
         self.controls = None;

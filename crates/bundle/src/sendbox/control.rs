@@ -21,6 +21,8 @@ use crate::{
 /// Bundles are named by their place among the configurations; what is told of a place beyond them is ignored.
 pub struct SendboxControl {
     bundles: Vec<SendBundle>,
+    /// What the bundles were made of, and have been told since.
+    configs: Vec<SendBundleConfig>,
     by_number: BTreeMap<u32, usize>,
     datapath: Datapath,
     peer: PeerId,
@@ -55,6 +57,7 @@ impl SendboxControl {
         }
         Ok(Self {
             bundles: configs.iter().map(SendBundle::new).collect(),
+            configs: configs.to_vec(),
             by_number,
             datapath,
             peer,
@@ -201,6 +204,37 @@ impl SendboxControl {
             bundles[index].on_tick(now, &mut box_of);
         }
         true
+    }
+
+    /// Takes other parameters of the same bundles: algorithm, limits of rate, whether to observe. The limits of queues
+    /// are for whoever queues. Returns the time of the change.
+    ///
+    /// # Errors
+    /// What cannot change while the box runs, as a clause; nothing is changed then.
+    pub fn reconfigure(&mut self, configs: &[SendBundleConfig]) -> Result<Time, String> {
+        let before = self.configs.iter();
+        let is_fixed = |(before, after): (&SendBundleConfig, &SendBundleConfig)| {
+            before.channel.bundle == after.channel.bundle
+                && before.channel.secret == after.channel.secret
+                && before.destinations == after.destinations
+                && before.receivebox == after.receivebox
+                && before.queue == after.queue
+                && after.queue_bytes > 0
+        };
+        if self.configs.len() != configs.len() || !before.zip(configs).all(is_fixed) {
+            return Err(
+                "the bundles themselves, their keys, destinations, receiveboxes and schedulers cannot change while the \
+                 sendbox runs"
+                    .to_owned(),
+            );
+        }
+        self.configs = configs.to_vec();
+        let now = self.now;
+        for (index, config) in configs.iter().enumerate() {
+            let (bundles, mut box_of) = self.surroundings();
+            bundles[index].reconfigure(now, config, &mut box_of);
+        }
+        Ok(now)
     }
 
     /// A detector's verdict on a bundle's cross traffic; `false` if there is no such bundle.

@@ -279,6 +279,20 @@ impl<P: BundlePacket> Sendbox<P> {
         }
     }
 
+    /// Takes other parameters of the same bundles: algorithm, limits of queue and rate, whether to observe. What is queued
+    /// stays.
+    ///
+    /// # Errors
+    /// What cannot change while the box runs, as a clause; nothing is changed then.
+    pub fn reconfigure(&mut self, configs: &[SendBundleConfig]) -> Result<(), String> {
+        let now = self.control.reconfigure(configs)?;
+        for (index, config) in configs.iter().enumerate() {
+            self.queues[index].set_limit(config);
+            self.obey(now, index);
+        }
+        Ok(())
+    }
+
     /// A detector's verdict on a bundle's cross traffic; `false` if there is no such bundle.
     pub fn set_cross_traffic(&mut self, number: u32, verdict: CrossTraffic) -> bool {
         self.control.set_cross_traffic(number, verdict)

@@ -98,6 +98,8 @@ pub enum Reason {
     Fault(Cause, Duration),
     /// The cause has been gone for this time.
     Recovered(Duration),
+    /// The operator changed the bundle's parameters.
+    Reconfigured,
 }
 
 /// A change of a bundle's mode: its display is one sentence.
@@ -134,6 +136,7 @@ impl fmt::Display for ModeChange {
                     hold.as_millis()
                 )
             }
+            Reason::Reconfigured => f.write_str("since its parameters were changed"),
             Reason::Recovered(time) => {
                 write!(
                     f,

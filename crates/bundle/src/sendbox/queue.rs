@@ -27,6 +27,11 @@ impl<P: BundlePacket> BundleQueue<P> {
         }
     }
 
+    /// Takes the limits of a configuration.
+    pub(super) const fn set_limit(&mut self, config: &SendBundleConfig) {
+        self.limit = (config.queue_bytes, config.queue_time);
+    }
+
     /// From `now` on, this rate, bytes/s; `None` does not limit.
     pub(super) fn set_rate(&mut self, now: Time, rate: Option<u64>) {
         if rate != self.pacer.rate() {

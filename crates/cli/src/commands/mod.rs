@@ -2,6 +2,7 @@
 
 pub(crate) mod algorithms;
 pub(crate) mod attach;
+pub(crate) mod bundle;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod doctor;

@@ -13,6 +13,7 @@ use fairwater_hosting::{Stop, TURN};
 
 use crate::failure::Failure;
 use crate::hosting::{raise_open_files, read_host_config, remove_sockets_if_stuck};
+use crate::units::count;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -175,6 +176,10 @@ fn sentence(config: &HostConfig) -> String {
     }
     if let Some(edge) = &config.edge {
         places.push(format!("the ports {}", patterns(&edge.on)));
+    }
+    if let Some(sendbox) = &config.sendbox {
+        let bundles = count(sendbox.bundles.len(), "bundle");
+        places.push(format!("{bundles} from {}", sendbox.ports.join(", ")));
     }
     if let Some(links) = &config.links {
         places.push(links.listen.display().to_string());

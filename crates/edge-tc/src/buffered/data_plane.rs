@@ -2,32 +2,21 @@
 
 use std::sync::Arc;
 
-use fairwater_datapath::{Datapath, PeerId};
+use fairwater_datapath::{Datapath, PlaneLink};
 use fairwater_edge::policy::EdgePolicy;
 use fairwater_edge::{Edge, Policy, PortPacket, Verdict};
 use fairwater_net::Time;
 use fairwater_proto::Dialect;
 use fairwater_proto::link::in_process::InProcess;
-use fairwater_proto::link::{Link, LinkError, MAX_PACKET};
 
 use super::PortSets;
 use super::frame::FrameInfo;
-
-/// Packets from the plane that are received in one turn.
-const RECEIVE: usize = 256;
-/// The bound on packets to the plane, bytes.
-const SEND: usize = 1 << 14;
 
 /// The box with its link to the plane.
 #[derive(Debug)]
 pub(crate) struct DataPlane {
     pub(crate) edge: Edge,
-    peer: PeerId,
-    /// `None` when the plane is gone.
-    pub(crate) link: Option<InProcess>,
-    /// A packet for which the link had no room.
-    held: Vec<u8>,
-    buffer: Vec<u8>,
+    pub(crate) link: PlaneLink,
 }
 
 /// What a box does by a policy.
@@ -60,10 +49,7 @@ impl DataPlane {
         edge.set_grace(defaults.grace);
         Self {
             edge,
-            peer,
-            link: Some(link),
-            held: Vec::new(),
-            buffer: vec![0; MAX_PACKET],
+            link: PlaneLink::new(peer, Box::new(link)),
         }
     }
 
@@ -91,63 +77,12 @@ impl DataPlane {
 
     /// Exchanges messages with the plane.
     pub(crate) fn exchange(&mut self, now: Time) {
-        if let Err(LinkError::Gone | LinkError::Broken) = self.receive(now) {
-            self.link = None;
-        }
-        self.edge.datapath_mut().tick(micros(now));
-        if let Err(LinkError::Gone | LinkError::Broken) = self.send() {
-            self.link = None;
-        }
-    }
-
-    fn receive(&mut self, now: Time) -> Result<(), LinkError> {
-        let Some(link) = &mut self.link else {
-            return Ok(());
-        };
-        for _ in 0..RECEIVE {
-            match link.receive(&mut self.buffer) {
-                Ok(length) => {
-                    let packet = self.buffer.get(..length).unwrap_or_default();
-                    let datapath = self.edge.datapath_mut();
-                    datapath.on_message(self.peer, packet, micros(now));
-                }
-                Err(LinkError::TooLong) => {}
-                Err(LinkError::WouldBlock) => break,
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
-    fn send(&mut self) -> Result<(), LinkError> {
-        let Some(link) = &mut self.link else {
-            return Ok(());
-        };
-        if !self.held.is_empty() {
-            match link.send(&self.held) {
-                Ok(()) | Err(LinkError::TooLong) => self.held.clear(),
-                Err(LinkError::WouldBlock) => return Ok(()),
-                Err(error) => return Err(error),
-            }
-        }
-        let datapath = self.edge.datapath_mut();
-        while let Some(packet) = datapath.poll_transmit_to(self.peer, SEND) {
-            match link.send(packet) {
-                Ok(()) | Err(LinkError::TooLong) => {}
-                Err(LinkError::WouldBlock) => {
-                    self.held.extend_from_slice(packet);
-                    break;
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
+        self.link.exchange(self.edge.datapath_mut(), micros(now));
     }
 
     /// Whether to wait: nothing has come from the plane meanwhile.
     pub(crate) fn prepare_to_wait(&mut self) -> bool {
-        let link = self.link.as_mut();
-        link.is_none_or(Link::prepare_to_wait)
+        self.link.prepare_to_wait()
     }
 
     /// When the box or its datapath has something to do by itself.

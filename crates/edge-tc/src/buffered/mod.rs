@@ -32,15 +32,17 @@ use std::time::Duration;
 
 use fairwater_edge::buffer::{BufferStatistics, Held};
 use fairwater_edge::policy::EdgePolicy;
-use fairwater_edge::{Direction, EdgeStatistics, Fate, FlowKey};
+use fairwater_edge::{EdgeStatistics, Fate, FlowKey};
+use fairwater_kernel::now_ns;
+use fairwater_kernel::tcx::{self, Hook};
 use fairwater_net::Time;
 use fairwater_proto::link::in_process::{InProcess, pair};
 use fairwater_service::Stopper;
 
-use crate::{EdgeError, Programs, tcx};
+use crate::{EdgeError, Programs};
 use data_plane::DataPlane;
 use device::Device;
-use redirection::{Redirection, monotonic_ns};
+use redirection::Redirection;
 use worker::{Question, Worker, WorkerCounts};
 
 /// What the plane calls the datapath.
@@ -130,7 +132,7 @@ impl BufferedEdge {
             programs.returning.as_fd(),
             interface,
             // What the process writes comes in at its device.
-            Direction::FromGuest,
+            Hook::Ingress,
         )
         .map_err(EdgeError::io("attach the edge to the device for buffers"))?;
         let mut redirection = Redirection::new(&programs.redirection, &programs.redirected, stale)?;
@@ -138,7 +140,7 @@ impl BufferedEdge {
         let stop = Stopper::new().map_err(EdgeError::io("make an event file"))?;
         let sets = PortSets::default();
         let counts = Arc::<WorkerCounts>::default();
-        let plane = DataPlane::new(policy, &sets, own, Time::from_nanos(monotonic_ns()));
+        let plane = DataPlane::new(policy, &sets, own, Time::from_nanos(now_ns()));
         redirection.begin(interface, random() as u32 | 1);
         let worker = Worker::new(
             device,

@@ -6,9 +6,8 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::time::Duration;
 
 use fairwater_edge::FlowKey;
-use fairwater_kernel::Shared;
+use fairwater_kernel::{Shared, now_ns};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::TcError;
 use crate::skeleton::types::{self, redirection};
@@ -29,12 +28,6 @@ pub(crate) struct Redirection {
     beat_ns: u64,
 }
 
-/// Time of `CLOCK_MONOTONIC`, ns.
-pub(crate) fn monotonic_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
-}
-
 impl Redirection {
     pub(crate) fn new(
         page: &MapHandle,
@@ -47,7 +40,7 @@ impl Redirection {
                 .map_err(TcError::io("map the redirection"))?,
             redirected: again.map_err(TcError::bpf("keep a map"))?,
             stale,
-            beat_ns: monotonic_ns(),
+            beat_ns: now_ns(),
         })
     }
 
@@ -82,12 +75,12 @@ impl Redirection {
     /// Shows that the process lives. Whether packets may have passed since the last time, as it was too long ago.
     pub(crate) fn beat(&mut self) -> bool {
         let before = self.beat_ns;
-        self.beat_ns = monotonic_ns();
+        self.beat_ns = now_ns();
         self.page
             .u64(offset_of!(redirection, beat_ns))
             .store(self.beat_ns, Release);
         // The kernel may have read the former beat until now.
-        let read_until = monotonic_ns();
+        let read_until = now_ns();
         u128::from(read_until - before) >= self.stale.as_nanos()
     }
 
@@ -109,7 +102,7 @@ impl Redirection {
             .page
             .u32(offset_of!(redirection, generation))
             .load(Relaxed);
-        let now_ns = monotonic_ns();
+        let now_ns = now_ns();
         let all = self
             .redirected
             .lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY)

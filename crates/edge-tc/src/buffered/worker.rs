@@ -7,16 +7,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
+use fairwater_kernel::now_ns;
 use fairwater_net::Time;
 use fairwater_proto::link::Poller;
 use fairwater_service::Stopper;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
 
 use super::data_plane::DataPlane;
 use super::device::Device;
 use super::frame::{self, FrameInfo};
-use super::redirection::{Redirection, monotonic_ns};
+use super::redirection::Redirection;
 
 /// Bytes of the longest frame with its headers: segmentation offload leaves 64 KiB, more with none of the headers.
 const FRAME: usize = 1 << 17;
@@ -58,23 +57,7 @@ pub(crate) struct Worker {
 }
 
 fn now() -> Time {
-    Time::from_nanos(monotonic_ns())
-}
-
-/// Waits until something is there, exact to the timer slack: `epoll_wait` alone would round a timeout up to whole
-/// milliseconds, and paced packets leave more often. Whatever it is, the next turn looks at all.
-fn wait(poller: &mut Poller, timeout: Duration) -> io::Result<()> {
-    let timeout = Timespec {
-        tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: timeout.subsec_nanos().into(),
-    };
-    match poll(&mut [PollFd::new(&*poller, PollFlags::IN)], Some(&timeout)) {
-        Ok(0) | Err(Errno::INTR) => return Ok(()),
-        Ok(_) => {}
-        Err(error) => return Err(error.into()),
-    }
-    let _ = poller.wait(Some(Duration::ZERO))?;
-    Ok(())
+    Time::from_nanos(now_ns())
 }
 
 impl Worker {
@@ -112,9 +95,7 @@ impl Worker {
         let mut poller = Poller::new()?;
         poller.add(&self.stop, WAKE)?;
         poller.add(&self.device.as_fd(), WAKE)?;
-        if let Some(link) = &self.plane.link {
-            poller.add(link, WAKE)?;
-        }
+        poller.add(&self.plane.link, WAKE)?;
         while !self.stop.is_asked() {
             if self.redirection.beat() {
                 self.restart(&mut buffer)?;
@@ -123,12 +104,8 @@ impl Worker {
             for question in questions.try_iter() {
                 question(now(), &mut self.plane);
             }
-            let had_link = self.plane.link.is_some();
+            // The descriptor of a link that ends leaves the poller with it.
             self.plane.exchange(now());
-            if had_link && self.plane.link.is_none() {
-                // Its descriptor has left the poller with it.
-                continue;
-            }
             let time = now();
             if self.plane.next_timer().is_some_and(|at| at <= time) {
                 self.plane.edge.on_timer(time);
@@ -140,7 +117,7 @@ impl Worker {
             }
             let most = self.redirection.interval();
             let until = self.plane.next_timer().map(|at| at.since(now()));
-            wait(&mut poller, until.unwrap_or(most).min(most))?;
+            poller.wait_precisely(until.unwrap_or(most).min(most))?;
         }
         Ok(())
     }

@@ -107,6 +107,11 @@ impl Control {
                 Some(Err(why)) => Response::Failed(why),
                 None => Response::Failed("this plane has no edge".to_owned()),
             },
+            Request::Bundles => match host.sendbox_status() {
+                Some(Ok(row)) => Response::Sendbox(row),
+                Some(Err(why)) => Response::Failed(why),
+                None => Response::Failed("this plane has no sendbox".to_owned()),
+            },
             Request::Reload => match read().and_then(|config| self.reload(host, config)) {
                 Ok(different) => {
                     notices.extend(different.iter().cloned());

@@ -14,6 +14,7 @@ use fairwater_service::FlowStatus;
 use fairwater_service::switching::{Plan, Progress, Verdict};
 use serde::{Deserialize, Serialize};
 
+use crate::bundle::{ReceiveboxStatus, SendboxRow};
 use crate::host::{EdgeStatus, HostStatus, KeptIncident};
 
 pub use answer::Control;
@@ -42,6 +43,8 @@ pub enum Request {
     Metrics,
     /// What the edge does, with its connections.
     Edge,
+    /// What a sendbox or a receivebox does, with its bundles.
+    Bundles,
 }
 
 impl Request {
@@ -49,7 +52,7 @@ impl Request {
     #[must_use]
     pub const fn needs_rights(&self) -> bool {
         match self {
-            Self::Status | Self::Flows | Self::Metrics | Self::Edge => false,
+            Self::Status | Self::Flows | Self::Metrics | Self::Edge | Self::Bundles => false,
             Self::Incidents | Self::Reload | Self::Switch(_) => true,
         }
     }
@@ -76,6 +79,10 @@ pub enum Response {
     Metrics(String),
     /// To [`Request::Edge`].
     Edge(EdgeStatus),
+    /// To [`Request::Bundles`], of a sendbox.
+    Sendbox(SendboxRow),
+    /// To [`Request::Bundles`], of a receivebox.
+    Receivebox(ReceiveboxStatus),
     /// The asker may not ask that.
     Refused(String),
     /// It could not be done; the text may have several lines.

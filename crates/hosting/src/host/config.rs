@@ -11,6 +11,7 @@ use fairwater_service::{Config as ServiceConfig, Endpoints, Policy};
 use rustix::process::geteuid;
 
 use super::edge::EdgeConfig;
+use crate::bundle::SendboxConfig;
 use crate::{NamedAlgorithm, ResolvedAlgorithm};
 
 /// Where the configuration of a host is by default.
@@ -33,6 +34,8 @@ pub struct HostConfig {
     pub linux: Option<LinuxConfig>,
     /// The guests of this host; `None` leaves them alone.
     pub edge: Option<EdgeConfig>,
+    /// The bundles of this site; `None` leaves its packets alone.
+    pub sendbox: Option<SendboxConfig>,
     /// Datapaths in other processes; `None` admits none.
     pub links: Option<LinksConfig>,
     /// Where the plane is asked and told.
@@ -106,6 +109,7 @@ impl Default for HostConfig {
             max_instructions: DEFAULT_BUDGET,
             linux: None,
             edge: None,
+            sendbox: None,
             links: None,
             control: None,
             metrics: None,

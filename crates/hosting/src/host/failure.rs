@@ -2,6 +2,7 @@
 
 use std::io;
 
+use fairwater_bundle_tun::BoxError;
 use fairwater_edge_tc::EdgeError;
 use fairwater_exec::cost::within;
 use fairwater_linux::LinuxError;
@@ -46,6 +47,9 @@ pub enum HostFailure {
     /// The edge refused.
     #[error(transparent)]
     Edge(#[from] EdgeError),
+    /// The sendbox refused.
+    #[error(transparent)]
+    Sendbox(#[from] BoxError),
     /// The sockets of links could not be bound.
     #[error("{0}")]
     Links(io::Error),

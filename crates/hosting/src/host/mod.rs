@@ -7,6 +7,7 @@ mod failure;
 mod incidents;
 mod read;
 mod reload;
+mod sendbox;
 mod status;
 
 use std::io;
@@ -49,6 +50,8 @@ pub struct Host {
     tcp: Option<DatapathId>,
     /// The edge at the ports of guests.
     edge: Option<DatapathId>,
+    /// The sendbox of this site.
+    sendbox: Option<sendbox::RunningSendbox>,
     tcp_notices: TcpNotices,
     /// Algorithms in Python on this machine's TCP, each in a process of its own, so that one that
     /// blocks, spins, forks or dies harms its own flows alone.
@@ -105,6 +108,7 @@ impl Host {
             server,
             tcp: None,
             edge: None,
+            sendbox: None,
             tcp_notices: TcpNotices::new(),
             processes: Vec::new(),
             names: Vec::new(),
@@ -121,6 +125,9 @@ impl Host {
         }
         if let Some(edge) = host.config.edge.clone() {
             host.attach_edge(&edge)?;
+        }
+        if let Some(sendbox) = host.config.sendbox.clone() {
+            host.start_sendbox(&sendbox)?;
         }
         Ok(host)
     }
@@ -315,6 +322,7 @@ impl Host {
     pub fn turn(&mut self, wait: Duration) -> io::Result<Vec<String>> {
         self.server.turn(wait)?;
         self.tell_port_changes();
+        self.tell_mode_changes();
         let mut notices = std::mem::take(&mut self.notices);
         if let Some(tcp) = self.tcp.and_then(|id| self.server.datapath::<LinuxTcp>(id)) {
             notices.extend(self.tcp_notices.poll(tcp, Instant::now()));
@@ -343,6 +351,7 @@ impl Host {
         let edge_ends = self.edge_ends();
         let Self {
             server,
+            sendbox,
             tcp,
             processes,
             names,
@@ -360,6 +369,7 @@ impl Host {
             });
         }
         notices.extend(edge_ends);
+        notices.extend(sendbox.map(sendbox::RunningSendbox::finish));
         let flows = flows_on_linux(&names, &processes);
         moved.give_back_moved();
         let end = finish_all(processes);

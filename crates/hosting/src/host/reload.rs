@@ -3,6 +3,7 @@
 use fairwater_service::PolicyKey;
 
 use super::{Host, HostConfig, HostFailure, LinuxConfig, count};
+use crate::bundle::SendboxConfig;
 use crate::changed_default::Places;
 
 /// Why a configuration was not taken; the former stays in force.
@@ -16,6 +17,9 @@ pub enum ReloadError {
     /// The new default could not be set.
     #[error("{0}; nothing is changed")]
     Default(HostFailure),
+    /// The bundles' parameters were not taken.
+    #[error("{0}: restart the sendbox; nothing is changed")]
+    Sendbox(String),
     /// The edge's policy was not taken.
     #[error("{0}; nothing is changed")]
     Edge(String),
@@ -32,6 +36,9 @@ impl Host {
             return Err(ReloadError::NeedsRestart(fixed));
         }
         let mut notices = Vec::new();
+        if let Some(sendbox) = &config.sendbox {
+            notices.extend(self.reload_sendbox(sendbox).map_err(ReloadError::Sendbox)?);
+        }
         if let Some(edge) = &config.edge {
             notices.extend(self.reload_edge(edge).map_err(ReloadError::Edge)?);
         }
@@ -92,6 +99,11 @@ impl Host {
             (
                 edge(old) != edge(config),
                 "`[edge]` except what its policy says",
+            ),
+            (
+                old.sendbox.as_ref().map(SendboxConfig::fixed)
+                    != config.sendbox.as_ref().map(SendboxConfig::fixed),
+                "`[sendbox]`",
             ),
             (old.links != config.links, "`[links]`"),
             (socket(old) != socket(config), "the control socket"),

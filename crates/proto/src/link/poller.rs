@@ -5,8 +5,8 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 /// When a file descriptor says that something is there.
@@ -92,6 +92,28 @@ impl Poller {
         for Source { fd, .. } in what.sources().into_iter().flatten() {
             epoll::delete(&self.epoll, fd)?;
         }
+        Ok(())
+    }
+
+    /// Waits until something is there, exact to the timer slack: `epoll_wait` alone would round the timeout up to whole
+    /// milliseconds. Which it is, is not told: the next turn looks at all.
+    ///
+    /// # Errors
+    /// Of the system, none of which are to be expected.
+    pub fn wait_precisely(&mut self, timeout: Duration) -> io::Result<()> {
+        let timeout = Timespec {
+            tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: timeout.subsec_nanos().into(),
+        };
+        match poll(
+            &mut [PollFd::new(&self.epoll, PollFlags::IN)],
+            Some(&timeout),
+        ) {
+            Ok(0) | Err(Errno::INTR) => return Ok(()),
+            Ok(_) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let _ = self.wait(Some(Duration::ZERO))?;
         Ok(())
     }
 

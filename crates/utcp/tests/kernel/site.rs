@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use fairwater_datapath::Connection as Plane;
-use fairwater_netlink::{Namespace, add_address, bring_up, make_tun};
+use fairwater_netlink::{Namespace, TunKind, TunOffloads, add_address, bring_up, make_tun};
 use fairwater_utcp::io::{DescriptorPort, Driver, Pause};
 use fairwater_utcp::{Connection, ConnectionId, EndpointConfig, State};
 
@@ -58,7 +58,7 @@ impl Site {
     fn make(impairment: Impairment) -> io::Result<Self> {
         let namespace = Namespace::new()?;
         let device = namespace.inside(|| -> io::Result<_> {
-            let device = make_tun("utcp0")?;
+            let device = make_tun("utcp0", TunKind::Ip, TunOffloads::None)?.0;
             bring_up("utcp0")?;
             add_address("utcp0", KERNEL.into(), 24)?;
             Ok(device)

@@ -9,9 +9,11 @@ use std::path::PathBuf;
 
 use fairwater_exec::cost::{generate, of as cost_of, within};
 use fairwater_exec::ebpf::listing;
+use fairwater_hosting::bundle::BoxConfig;
 use fairwater_lang::{Compiled, Diagnostics, bounds};
 
 use crate::budget::Budget;
+use crate::commands::bundle;
 use crate::failure::Failure;
 use crate::hosting::read_host_config;
 use crate::output;
@@ -34,7 +36,8 @@ backends.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The program's source (`-`: standard input), or a configuration for `fairwater up` (`*.toml`)
+    /// The program's source (`-`: standard input), or a configuration for `fairwater up` or
+    /// `fairwater bundle` (`*.toml`)
     file: PathBuf,
     /// Print JSON on standard output: errors, warnings, and the program if it compiles
     #[arg(long)]
@@ -50,6 +53,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         .extension()
         .is_some_and(|extension| extension == "toml")
     {
+        let text = std::fs::read_to_string(&args.file).unwrap_or_default();
+        if BoxConfig::is_meant(&text) {
+            return bundle::check(&args.file, args.json);
+        }
         return host_config(args);
     }
     let source = read(args).map_err(|source| Failure::BadInput(format!("{name}: {source}")))?;

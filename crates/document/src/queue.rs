@@ -1,15 +1,15 @@
 //! The discipline of a queue: `queue = "fq_codel"`, or a table with its parameters. The disciplines
 //! and their parameters are those of [`fairwater_net::Discipline`].
 
+use fairwater_lang::nearest;
 use fairwater_net::{Discipline, QueueSpec, QueueSpecError};
-use fairwater_plane::nearest;
 
 use crate::diagnostic::{Diagnostic, Sink};
 use crate::fields::{InvalidValue, listed, refuse};
 use crate::tree::{Key, Node, Value};
 
 /// Reads a discipline with its parameters; how much it holds is the link's buffer.
-pub(crate) fn read(node: &Node, sink: &Sink) -> Option<QueueSpec> {
+pub fn read(node: &Node, sink: &Sink) -> Option<QueueSpec> {
     let nothing: &[(Key, Node)] = &[];
     let (name, parameters) = match &node.value {
         Value::Text(_) => (node, nothing),

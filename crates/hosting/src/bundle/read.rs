@@ -1,0 +1,452 @@
+//! The configuration of a box as a file: read with every mistake under its line.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+use std::time::Duration;
+
+use fairwater_bundle::{ChannelConfig, Prefix, ReceiveBundleConfig, SendBundleConfig};
+use fairwater_bundle_tun::{MESSAGE_PORT, random};
+use fairwater_document::diagnostic::{Diagnostic, Diagnostics, Sink};
+use fairwater_document::fields::{Fields, InvalidValue, refuse};
+use fairwater_document::tree::{self, Node, Value};
+use fairwater_document::{network, quantity, queue};
+use fairwater_net::{Buffer, Discipline, QueueConfig, QueueContext, QueueSpec, Rate};
+
+use super::{BoxConfig, BundleNames, ReceiveboxConfig, SendboxConfig, read_key};
+use crate::{is_python_spec, resolve};
+
+/// Bounds on how long a sendbox may be silent.
+const SILENCE: std::ops::RangeInclusive<Duration> =
+    Duration::from_millis(5)..=Duration::from_secs(10);
+/// How long it may be, unless the file says.
+const USUAL_SILENCE: Duration = Duration::from_millis(50);
+/// Bytes in all queues, unless the file says.
+const USUAL_MEMORY: u64 = 256_000_000;
+/// A network that disciplines are configured for: their own limits follow from it. What is in the queue is limited by the
+/// sendbox.
+const NOMINAL_RTT: Duration = Duration::from_millis(100);
+const MOST_BITS_PER_S: u64 = 10_000_000_000;
+
+impl BoxConfig {
+    /// Reads a configuration. Keys and Python files that it names are relative to `folder`.
+    ///
+    /// # Errors
+    /// Everything that is wrong, each mistake under its line.
+    pub fn parse(file_name: &str, source: &str, folder: &Path) -> Result<Self, Diagnostics> {
+        let sink = Sink::default();
+        let root = tree::parse(source, &sink);
+        let config =
+            Fields::of("the configuration", &root, &sink).and_then(|fields| read(fields, folder));
+        if config.is_none() && sink.said() == 0 {
+            sink.push(Diagnostic::new(0..0, "the configuration is not complete"));
+        }
+        sink.finish(file_name, source)?;
+        Ok(config.unwrap_or_else(nothing))
+    }
+
+    /// Whether a text is meant to be the configuration of a box.
+    #[must_use]
+    pub fn is_meant(source: &str) -> bool {
+        let root = tree::parse(source, &Sink::default());
+        let Value::Table(entries) = root.value else {
+            return false;
+        };
+        let of_box = |name: &str| matches!(name, "sendbox" | "receivebox");
+        entries.iter().any(|(key, _)| of_box(&key.name))
+    }
+}
+
+/// What was read of a file with mistakes.
+const fn nothing() -> BoxConfig {
+    BoxConfig::Receive(ReceiveboxConfig {
+        ports: Vec::new(),
+        listen: anywhere(MESSAGE_PORT),
+        bundles: Vec::new(),
+    })
+}
+
+fn read(mut root: Fields<'_>, folder: &Path) -> Option<BoxConfig> {
+    let sink = root.sink;
+    let send = root.node("sendbox");
+    let receive = root.node("receivebox");
+    let bundles = match root.node("bundle") {
+        Some(node) => tables(node, sink),
+        None => {
+            if send.is_some() || receive.is_some() {
+                root.missing("bundle");
+            }
+            &[]
+        }
+    };
+    let config = match (send, receive) {
+        (Some(node), None) => {
+            let config = Fields::of("`[sendbox]`", node, sink).and_then(sendbox);
+            let bundles = bundles
+                .iter()
+                .filter_map(|node| send_bundle(node, folder, sink));
+            let bundles: Vec<_> = bundles.collect();
+            refuse_equal(
+                bundles.iter().map(|(names, bundle, node)| {
+                    (
+                        &*names.name,
+                        bundle.channel.bundle,
+                        &*bundle.destinations,
+                        *node,
+                    )
+                }),
+                sink,
+            );
+            let bundles = bundles
+                .into_iter()
+                .map(|(names, bundle, _)| (names, bundle));
+            let bundles = bundles.collect();
+            config.map(|config| BoxConfig::Send(SendboxConfig { bundles, ..config }))
+        }
+        (None, Some(node)) => {
+            let config = Fields::of("`[receivebox]`", node, sink).and_then(receivebox);
+            let bundles = bundles
+                .iter()
+                .filter_map(|node| receive_bundle(node, folder, sink));
+            let bundles: Vec<_> = bundles.collect();
+            refuse_equal(
+                bundles.iter().map(|(name, bundle, node)| {
+                    (&**name, bundle.channel.bundle, &*bundle.sources, *node)
+                }),
+                sink,
+            );
+            let bundles = bundles.into_iter().map(|(name, bundle, _)| (name, bundle));
+            let bundles = bundles.collect();
+            config.map(|config| BoxConfig::Receive(ReceiveboxConfig { bundles, ..config }))
+        }
+        (Some(_), Some(node)) => {
+            let message = "a file configures one box: `[sendbox]` or `[receivebox]`";
+            let help =
+                "write two files, and run `fairwater bundle send` and `fairwater bundle receive`";
+            sink.push(Diagnostic::new(node.span.clone(), message).help(help));
+            None
+        }
+        (None, None) => {
+            let message = "the file has neither `[sendbox]` nor `[receivebox]`";
+            sink.push(Diagnostic::new(root.span.clone(), message));
+            None
+        }
+    };
+    root.finish();
+    config
+}
+
+/// The tables of `[[bundle]]`.
+fn tables<'a>(node: &'a Node, sink: &Sink) -> &'a [Node] {
+    match &node.value {
+        Value::Array(items) => items,
+        _ => {
+            if !node.is_unknown() {
+                let message = "bundles are a list of tables: write `[[bundle]]`";
+                sink.push(Diagnostic::new(node.span.clone(), message));
+            }
+            &[]
+        }
+    }
+}
+
+fn sendbox(mut fields: Fields<'_>) -> Option<SendboxConfig> {
+    let ports = fields.required("ports", ports);
+    let message_port = fields.optional("message_port", message_port);
+    let config = SendboxConfig {
+        listen: fields.optional("listen", listen).unwrap_or(anywhere(0)),
+        message_port: message_port.unwrap_or(MESSAGE_PORT),
+        memory_bytes: fields
+            .optional("memory", quantity::some_bytes)
+            .unwrap_or(USUAL_MEMORY),
+        silent_after: fields
+            .optional("silent_after", silence)
+            .unwrap_or(USUAL_SILENCE),
+        ports: Vec::new(),
+        bundles: Vec::new(),
+    };
+    fields.finish();
+    Some(SendboxConfig {
+        ports: ports?,
+        ..config
+    })
+}
+
+fn receivebox(mut fields: Fields<'_>) -> Option<ReceiveboxConfig> {
+    let ports = fields.required("ports", ports);
+    let listen = fields.optional("listen", listen);
+    fields.finish();
+    Some(ReceiveboxConfig {
+        ports: ports?,
+        listen: listen.unwrap_or(anywhere(MESSAGE_PORT)),
+        bundles: Vec::new(),
+    })
+}
+
+fn send_bundle<'a>(
+    node: &'a Node,
+    folder: &Path,
+    sink: &Sink,
+) -> Option<(BundleNames, SendBundleConfig, &'a Node)> {
+    let mut fields = Fields::of("a bundle", node, sink)?;
+    let name = fields.required("name", quantity::text);
+    let channel = channel(&mut fields, folder);
+    let receivebox = fields.required("receivebox", receivebox_address);
+    let to = fields.required("to", prefixes);
+    let algorithm = match fields.node("algorithm") {
+        Some(node) => algorithm(node, folder, sink),
+        None => {
+            fields.missing("algorithm");
+            None
+        }
+    };
+    let (scheduler, queue) = match fields.node("queue") {
+        Some(node) => scheduler(node, sink),
+        None => usual_scheduler(),
+    }
+    .unzip();
+    let queue_bytes = fields.optional("queue_limit", quantity::some_bytes);
+    let queue_time = fields.optional("queue_time", quantity::period);
+    let min_rate = fields.optional("min_rate", quantity::rate);
+    let assured_rate = fields.optional("assured_rate", quantity::rate);
+    let observe = fields.optional("observe", quantity::boolean);
+    fields.finish();
+    let algorithm = algorithm?;
+    let usual = SendBundleConfig::new(channel?, receivebox?, to?);
+    let bytes_per_s = |rate: Option<Rate>| rate.map(|rate| rate.bps() / 8);
+    let bundle = SendBundleConfig {
+        algorithm: algorithm.clone(),
+        queue: queue?,
+        queue_bytes: queue_bytes.unwrap_or(usual.queue_bytes),
+        queue_time: queue_time.unwrap_or(usual.queue_time),
+        min_rate: bytes_per_s(min_rate).unwrap_or(usual.min_rate),
+        assured_rate: bytes_per_s(assured_rate).unwrap_or(usual.assured_rate),
+        observe: observe.unwrap_or(false),
+        seed: drawn(),
+        ..usual
+    };
+    let names = BundleNames {
+        name: name?,
+        algorithm,
+        scheduler: scheduler?,
+    };
+    Some((names, bundle, node))
+}
+
+fn receive_bundle<'a>(
+    node: &'a Node,
+    folder: &Path,
+    sink: &Sink,
+) -> Option<(String, ReceiveBundleConfig, &'a Node)> {
+    let mut fields = Fields::of("a bundle", node, sink)?;
+    let name = fields.required("name", quantity::text);
+    let channel = channel(&mut fields, folder);
+    let sources = fields.required("from", prefixes);
+    let destinations = fields.optional("to", prefixes);
+    fields.finish();
+    let bundle = ReceiveBundleConfig {
+        channel: channel?,
+        sources: sources?,
+        destinations: destinations.unwrap_or_default(),
+    };
+    Some((name?, bundle, node))
+}
+
+/// Number and key of a bundle.
+fn channel(fields: &mut Fields<'_>, folder: &Path) -> Option<ChannelConfig> {
+    let number = fields.required("number", |node| {
+        let number = quantity::count(node)?;
+        u32::try_from(number).map_err(|_| InvalidValue {
+            message: format!("{number} is out of range"),
+            allowed: "a number of 32 bits, the same at both boxes".to_owned(),
+        })
+    });
+    let Some(node) = fields.node("key") else {
+        fields.missing("key");
+        return None;
+    };
+    let file = match quantity::text(node) {
+        Ok(file) => folder.join(file),
+        Err(invalid) => {
+            refuse("key", node, invalid, fields.sink);
+            return None;
+        }
+    };
+    match read_key(&file) {
+        Ok(secret) => Some(ChannelConfig {
+            bundle: number?,
+            secret,
+            instance: drawn() | 1,
+        }),
+        Err(error) => {
+            let message = format!("`key`: {}: {error}", file.display());
+            let diagnostic = Diagnostic::new(node.span.clone(), message);
+            fields.sink.push(diagnostic);
+            None
+        }
+    }
+}
+
+fn algorithm(node: &Node, folder: &Path, sink: &Sink) -> Option<String> {
+    let spec = match quantity::text(node) {
+        Ok(spec) => spec,
+        Err(invalid) => {
+            refuse("algorithm", node, invalid, sink);
+            return None;
+        }
+    };
+    if is_python_spec(&spec) {
+        let message = "`algorithm`: a sendbox runs no algorithms in Python";
+        sink.push(Diagnostic::new(node.span.clone(), message));
+        return None;
+    }
+    match resolve(&spec, folder) {
+        Ok(_) => Some(spec),
+        Err(error) => {
+            for message in error.messages {
+                let message = format!("`algorithm`: {message}");
+                sink.push(Diagnostic::new(node.span.clone(), message));
+            }
+            None
+        }
+    }
+}
+
+fn scheduler(node: &Node, sink: &Sink) -> Option<(&'static str, QueueConfig)> {
+    let spec = match &node.value {
+        // As operators of tc know it.
+        Value::Text(name) if name == "fifo" => Discipline::named("droptail").map(QueueSpec::new),
+        _ => queue::read(node, sink),
+    }?;
+    match configured(&spec) {
+        Ok(config) => Some((spec.discipline().name(), config)),
+        Err(message) => {
+            sink.push(Diagnostic::new(node.span.clone(), message));
+            None
+        }
+    }
+}
+
+fn usual_scheduler() -> Option<(&'static str, QueueConfig)> {
+    let spec = Discipline::named("sfq").map(QueueSpec::new)?;
+    Some((spec.discipline().name(), configured(&spec).ok()?))
+}
+
+fn configured(spec: &QueueSpec) -> Result<QueueConfig, String> {
+    let context = QueueContext {
+        rate: Rate::from_bps(MOST_BITS_PER_S).ok_or("no rate")?,
+        rtt: NOMINAL_RTT,
+        // The sendbox limits what is queued, in bytes and time.
+        buffer: Some(Buffer::Bytes(1 << 40)),
+    };
+    let config = spec
+        .config(&context)
+        .map_err(|error| format!("`queue`: {error}"))?;
+    config
+        .check()
+        .map_err(|error| format!("`queue`: {error}"))?;
+    Ok(config)
+}
+
+/// Refuses two bundles with one name, number or prefix.
+fn refuse_equal<'a>(
+    bundles: impl Iterator<Item = (&'a str, u32, &'a [Prefix], &'a Node)>,
+    sink: &Sink,
+) {
+    let bundles: Vec<_> = bundles.collect();
+    for (index, (name, number, prefixes, node)) in bundles.iter().enumerate() {
+        let before = &bundles[..index];
+        let say = |message: String| sink.push(Diagnostic::new(node.span.clone(), message));
+        if before.iter().any(|other| other.0 == *name) {
+            say(format!("two bundles are called `{name}`"));
+        }
+        if before.iter().any(|other| other.1 == *number) {
+            say(format!("two bundles have the number {number}"));
+        }
+        for prefix in *prefixes {
+            if before.iter().any(|other| other.2.contains(prefix)) {
+                say(format!("the prefix `{prefix}` belongs to two bundles"));
+            }
+        }
+    }
+}
+
+fn drawn() -> u64 {
+    // Without random numbers no socket or key would work either.
+    random().map_or(1, u64::from_ne_bytes)
+}
+
+const fn anywhere(port: u16) -> SocketAddr {
+    SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port)
+}
+
+fn ports(node: &Node) -> Result<Vec<String>, InvalidValue> {
+    let allowed = "a list such as `[\"lan0\"]`";
+    let ports = match &node.value {
+        Value::Array(items) => items.iter().map(quantity::text).collect(),
+        Value::Text(_) => Ok(vec![quantity::text(node)?]),
+        _ => Err(InvalidValue::kind(node, allowed)),
+    }?;
+    if ports.is_empty() {
+        return Err(InvalidValue {
+            message: "no interface is listed".to_owned(),
+            allowed: allowed.to_owned(),
+        });
+    }
+    Ok(ports)
+}
+
+fn prefixes(node: &Node) -> Result<Vec<Prefix>, InvalidValue> {
+    let prefix = |node: &Node| {
+        let net = network::prefix(node)?;
+        Prefix::new(net.network(), net.prefix_len())
+            .ok_or_else(|| InvalidValue::kind(node, "a prefix"))
+    };
+    match &node.value {
+        Value::Array(items) if !items.is_empty() => items.iter().map(prefix).collect(),
+        Value::Text(_) => Ok(vec![prefix(node)?]),
+        _ => Err(InvalidValue::kind(
+            node,
+            "a list such as `[\"10.2.0.0/16\"]`",
+        )),
+    }
+}
+
+fn listen(node: &Node) -> Result<SocketAddr, InvalidValue> {
+    let text = quantity::text(node)?;
+    let address = text.parse().map_err(|_| InvalidValue {
+        message: format!("`{text}` is not an address with a port"),
+        allowed: "an address such as `[::]:6790`".to_owned(),
+    });
+    address
+}
+
+fn receivebox_address(node: &Node) -> Result<SocketAddr, InvalidValue> {
+    let text = quantity::text(node)?;
+    let address = text.parse::<IpAddr>();
+    let with_port = address.map(|address| SocketAddr::new(address, MESSAGE_PORT));
+    with_port
+        .or_else(|_| text.parse())
+        .map_err(|_| InvalidValue {
+            message: format!("`{text}` is not an address"),
+            allowed: format!("an address such as `192.0.2.1` or `192.0.2.1:{MESSAGE_PORT}`"),
+        })
+}
+
+fn message_port(node: &Node) -> Result<u16, InvalidValue> {
+    let number = quantity::count(node)?;
+    u16::try_from(number).map_err(|_| InvalidValue {
+        message: format!("{number} is out of range"),
+        allowed: "a port".to_owned(),
+    })
+}
+
+fn silence(node: &Node) -> Result<Duration, InvalidValue> {
+    let silence = quantity::duration(node)?;
+    if SILENCE.contains(&silence) {
+        return Ok(silence);
+    }
+    Err(InvalidValue {
+        message: "it is out of range".to_owned(),
+        allowed: "5ms to 10s".to_owned(),
+    })
+}
