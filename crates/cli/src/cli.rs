@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    algorithms, attach, check, completions, doctor, edge, host, man, run, serve, status, switch,
-    top, r#try, up, why,
+    algorithms, attach, check, completions, doctor, edge, host, man, reproduce, run, serve, status,
+    switch, top, r#try, up, why,
 };
 use crate::failure::Failure;
 
@@ -30,6 +30,7 @@ Exit codes:
 pub(crate) enum Command {
     Run(run::Args),
     Try(r#try::Args),
+    Reproduce(reproduce::Args),
     Up(up::Args),
     Status(status::Args),
     Switch(switch::Args),
@@ -52,6 +53,7 @@ impl Command {
         match self {
             Self::Run(args) => run::run(&args),
             Self::Try(args) => r#try::run(&args),
+            Self::Reproduce(args) => reproduce::run(&args),
             Self::Up(args) => up::run(&args),
             Self::Status(args) => status::run(&args),
             Self::Switch(args) => switch::run(&args),

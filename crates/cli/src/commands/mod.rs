@@ -8,6 +8,7 @@ pub(crate) mod doctor;
 pub(crate) mod edge;
 pub(crate) mod host;
 pub(crate) mod man;
+pub(crate) mod reproduce;
 pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod status;
