@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     algorithms, attach, bundle, check, completions, doctor, edge, host, man, quic_get, quic_serve,
-    run, serve, status, switch, top, r#try, up, why,
+    reproduce, run, serve, status, switch, top, r#try, up, why,
 };
 use crate::failure::Failure;
 
@@ -30,6 +30,7 @@ Exit codes:
 pub(crate) enum Command {
     Run(run::Args),
     Try(r#try::Args),
+    Reproduce(reproduce::Args),
     Up(up::Args),
     Status(status::Args),
     Switch(switch::Args),
@@ -55,6 +56,7 @@ impl Command {
         match self {
             Self::Run(args) => run::run(&args),
             Self::Try(args) => r#try::run(&args),
+            Self::Reproduce(args) => reproduce::run(&args),
             Self::Up(args) => up::run(&args),
             Self::Status(args) => status::run(&args),
             Self::Switch(args) => switch::run(&args),

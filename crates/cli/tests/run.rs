@@ -107,6 +107,7 @@ fn each_example_of_an_edge_runs() {
     let short = [
         ("vcc-01.toml", "duration=1s"),
         ("vcc-04.toml", "duration=100ms"),
+        ("vcc-07.toml", "duration=100ms"),
         ("vcc-10.toml", "duration=1s"),
         ("vcc-11.toml", "duration=300ms"),
         ("vcc-11-linux.toml", "duration=300ms"),
@@ -125,6 +126,30 @@ fn each_example_of_an_edge_runs() {
             settings.extend(["--set", "measure.from=0s"]);
         }
         runs(dir.path(), &format!("edge/{scenario}"), &settings);
+    }
+}
+
+/// The figures of CCP.
+#[test]
+fn each_example_of_ccp_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let short = [
+        ("03.toml", "duration=2s"),
+        ("05.toml", "duration=1s"),
+        ("06.2.toml", "duration=5s"),
+        ("07.toml", "duration=41s"),
+        ("08.toml", "duration=2s"),
+        ("10.toml", "duration=2s"),
+        ("11.toml", "duration=1s"),
+    ];
+    assert_eq!(
+        files(&scenarios().join("ccp")),
+        short.len(),
+        "each example is in this test"
+    );
+    for (scenario, duration) in short {
+        let settings = ["--set", duration, "--set", "seeds=1"];
+        runs(dir.path(), &format!("ccp/{scenario}"), &settings);
     }
 }
 

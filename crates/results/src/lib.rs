@@ -31,6 +31,6 @@ pub use point::{
     PointResult, RequestClass,
 };
 pub use rounds::{RoundResults, RunSummary, Summary};
-pub use size_class::{RequestResult, classes};
+pub use size_class::{RequestResult, class_names, classes};
 pub use spread::{Spread, jain};
 pub use tables::tables;

@@ -37,6 +37,18 @@ pub fn classes(requests: &[RequestResult], ends: &[u64]) -> Vec<RequestClass> {
     found
 }
 
+/// The names of all classes, by the rising upper `ends` of the classes, bytes; that of all requests first.
+#[must_use]
+pub fn class_names(ends: &[u64]) -> Vec<String> {
+    let mut names = vec!["all".to_owned()];
+    let mut above = 0;
+    for most in ends.iter().copied().chain([u64::MAX]) {
+        names.push(class_name(above, most));
+        above = most;
+    }
+    names
+}
+
 /// `to 10kB`, `10-100kB`, `100kB-1MB`, `over 10MB`.
 fn class_name(above: u64, most: u64) -> String {
     let (number, unit) = in_unit(most);

@@ -11,6 +11,7 @@ pub(crate) mod host;
 pub(crate) mod man;
 pub(crate) mod quic_get;
 pub(crate) mod quic_serve;
+pub(crate) mod reproduce;
 pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod status;

@@ -15,7 +15,7 @@ use crate::failure::Failure;
 
 /// What to capture, and where it goes.
 #[derive(Debug)]
-pub(super) struct Capture {
+pub(crate) struct Capture {
     pub(super) host: NodeId,
     file: PathBuf,
 }

@@ -1,5 +1,6 @@
 //! The points of a grid in the simulator, several at once.
 
+use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -20,23 +21,28 @@ use crate::failure::Failure;
 use crate::hosting;
 
 /// What is to be done.
-pub(super) struct Job<'a> {
-    pub(super) scenario: &'a Scenario,
+pub(crate) struct Job<'a> {
+    pub(crate) scenario: &'a Scenario,
     /// The scenario's own folder, which file names are relative to.
-    pub(super) scenario_folder: &'a Path,
-    pub(super) folder: &'a Folder,
-    pub(super) captures: &'a [Capture],
-    pub(super) stop: &'a Stop,
-    pub(super) quiet: bool,
+    pub(crate) scenario_folder: &'a Path,
+    pub(crate) folder: &'a Folder,
+    pub(crate) captures: &'a [Capture],
+    pub(crate) stop: &'a Stop,
+    pub(crate) quiet: bool,
 }
 
 impl Job<'_> {
     /// What was found before, in the order of the grid; `None` where it is still to be run.
     pub(super) fn kept(&self) -> Vec<Option<PointResult>> {
-        let seeds = self.scenario.seeds();
         (0..self.scenario.len())
-            .map(|index| self.folder.read(index, seeds[index % seeds.len()]))
+            .map(|index| self.kept_point(index))
             .collect()
+    }
+
+    /// What was found of a point before; `None` if it is still to be run.
+    fn kept_point(&self, index: usize) -> Option<PointResult> {
+        let seeds = self.scenario.seeds();
+        self.folder.read(index, seeds[index % seeds.len()])
     }
 
     /// A point of the grid.
@@ -50,10 +56,20 @@ impl Job<'_> {
 /// Runs what is missing, `jobs` at once or one for each core; all results in the order of the
 /// grid, which does not depend on that.
 pub(super) fn simulate(job: &Job<'_>, jobs: Option<usize>) -> Result<Vec<PointResult>, Failure> {
-    let mut results = job.kept();
-    let missing: Vec<usize> = (0..results.len())
-        .filter(|i| results[*i].is_none())
-        .collect();
+    let all: Vec<usize> = (0..job.scenario.len()).collect();
+    simulate_points(job, &all, jobs)
+}
+
+/// The same for these points alone, in their order.
+pub(crate) fn simulate_points(
+    job: &Job<'_>,
+    points: &[usize],
+    jobs: Option<usize>,
+) -> Result<Vec<PointResult>, Failure> {
+    let mut results: Vec<_> = points.iter().map(|index| job.kept_point(*index)).collect();
+    let places: BTreeMap<usize, usize> = points.iter().copied().zip(0..).collect();
+    let is_missing = |(index, result): (&usize, &Option<_>)| result.is_none().then_some(*index);
+    let missing: Vec<usize> = points.iter().zip(&results).filter_map(is_missing).collect();
     let mut watch = Watch::new(job.quiet, results.len(), results.len() - missing.len());
     let workers = jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, NonZero::get));
     let mut failed = None;
@@ -66,8 +82,9 @@ pub(super) fn simulate(job: &Job<'_>, jobs: Option<usize>) -> Result<Vec<PointRe
             match done {
                 Some(Ok(result)) => {
                     watch.done(&result);
-                    let at = result.point;
-                    results[at] = Some(result);
+                    if let Some(place) = places.get(&result.point) {
+                        results[*place] = Some(result);
+                    }
                 }
                 Some(Err(failure)) => {
                     failed.get_or_insert(failure);

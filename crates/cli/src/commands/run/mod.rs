@@ -1,8 +1,8 @@
 //! `fairwater run`.
 
-mod capture;
+pub(crate) mod capture;
 mod emulate;
-mod grid;
+pub(crate) mod grid;
 mod table;
 mod watch;
 

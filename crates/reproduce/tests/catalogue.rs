@@ -1,0 +1,71 @@
+//! Entries that are wrong are refused with everything that is wrong, each thing at its line.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod support;
+
+use std::fs;
+
+use fairwater_reproduce::{Check, Entry, Scale, World};
+use support::{Files, entry};
+
+#[test]
+fn bad_entries_are_refused_with_everything_that_is_wrong() {
+    let mut seen = 0;
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/bad");
+    for file in fs::read_dir(folder).unwrap() {
+        let path = file.unwrap().path();
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let text = fs::read_to_string(&path).unwrap();
+        let file_name = format!("{name}.toml");
+        let refused = Entry::parse("test", &name, &file_name, &text, &Files).expect_err(&name);
+        insta::with_settings!({snapshot_path => "snapshots", prepend_module_to_snapshot => false, omit_expression => true}, {
+            insta::assert_snapshot!(&*name, refused.to_string());
+        });
+        seen += 1;
+    }
+    assert_eq!(seen, 9);
+}
+
+#[test]
+fn a_claim_has_all_that_it_does_not_say() {
+    let entry = entry(
+        r#"
+measure = "flow_throughput"
+flows = "tested"
+where = { algorithm = "cubic", path = "near" }
+against = { flows = "others", where = { path = "far" } }
+at_least = 1
+"#,
+    );
+    assert_eq!(
+        (entry.name(), entry.world),
+        ("test:1".to_owned(), World::Sim)
+    );
+    let run = entry.run.as_ref().unwrap();
+    assert_eq!((run.full.seeds, run.full.most_seeds), (10, 40));
+    assert_eq!(run.quick, run.full);
+    // The algorithm changes slowest.
+    assert_eq!(run.full.plan.points(), [0, 1]);
+    let comparison = entry.claims[0].comparison.as_ref().unwrap();
+    assert_eq!(comparison.scale, Scale::Ratio);
+    assert_eq!(comparison.check, Check::AtLeast(1.0));
+    let against = comparison.against.as_ref().unwrap();
+    assert_eq!(against.points["algorithm"], "cubic");
+    assert_eq!(against.flows.as_deref(), Some("others"));
+}
+
+/// Every byte of an entry may be missing: the rest is refused or read, and never panics.
+#[test]
+fn an_entry_may_end_anywhere() {
+    let text = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/bad/names.toml"));
+    let text = text.unwrap();
+    for end in (0..text.len()).filter(|end| text.is_char_boundary(*end)) {
+        let _ = Entry::parse("test", "1", "1.toml", &text[..end], &Files);
+    }
+}
