@@ -60,18 +60,22 @@ impl BundleRates {
             points.take_while(move |point| last.time_us.saturating_sub(point.time_us) <= us)
         };
         let mean = |of: fn(&Point) -> f64| {
-            let (count, sum) = within(since_us).fold((0.0, 0.0), |(n, sum), p| (n + 1.0, sum + of(p)));
+            let (count, sum) =
+                within(since_us).fold((0.0, 0.0), |(n, sum), p| (n + 1.0, sum + of(p)));
             sum / count
         };
-        let total = |of: fn(&Point) -> f64| -> f64 {
-            within(window_us.max(last.rtt_us)).map(of).sum()
-        };
+        let total =
+            |of: fn(&Point) -> f64| -> f64 { within(window_us.max(last.rtt_us)).map(of).sum() };
         let (sent, received) = (mean(|p| p.sent), mean(|p| p.received));
         let (delivered, lost) = (total(|p| p.delivered), total(|p| p.lost));
         (sent > 0.0 && received > 0.0).then(|| Rates {
             sent,
             received,
-            lost: if lost > 0.0 { lost / (delivered + lost) } else { 0.0 },
+            lost: if lost > 0.0 {
+                lost / (delivered + lost)
+            } else {
+                0.0
+            },
         })
     }
 }
