@@ -159,7 +159,14 @@ fn each_example_of_a_bundle_runs() {
     let dir = tempfile::tempdir().unwrap();
     let short = [
         ("bundler-02.toml", "duration=11s"),
+        ("bundler-07.toml", "duration=300ms"),
         ("bundler-09.toml", "duration=1s"),
+        ("bundler-13.toml", "duration=6s"),
+        ("bundler-13-backlogged.toml", "duration=31s"),
+        ("bundler-14.toml", "duration=1s"),
+        ("bundler-15.toml", "duration=1s"),
+        ("bundler-16.toml", "duration=16s"),
+        ("bundler-schedulers.toml", "duration=6s"),
     ];
     assert_eq!(
         files(&scenarios().join("bundle")),
@@ -176,7 +183,12 @@ fn each_example_of_a_bundle_runs() {
 fn files(folder: &Path) -> usize {
     let entries = fs::read_dir(folder).unwrap();
     let paths = entries.map(|entry| entry.unwrap().path());
-    paths.filter(|path| path.is_file()).count()
+    paths
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "toml")
+        })
+        .count()
 }
 
 fn runs(dir: &Path, scenario: &str, settings: &[&str]) {

@@ -319,8 +319,16 @@ impl LinkTable {
             let mut edge = |name, ends, direction: &Direction| {
                 network.add_edge(name, ends, (direction.clone(), self.span.clone()))
             };
+            let ends = there.clone();
             let there = edge(there, (from, to), &self.forward);
             let back = edge(back, (to, from), &self.reverse);
+            if self.name.is_none() || !single {
+                // Several links between two hosts have one name.
+                let links = network.links.entry(ends);
+                links
+                    .and_modify(|edges| *edges = None)
+                    .or_insert(Some((there, back)));
+            }
             if let Some(name) = &self.name {
                 let edges = single.then_some((there, back));
                 let known = network.links.insert(name.clone(), edges);

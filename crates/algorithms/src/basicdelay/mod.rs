@@ -153,7 +153,7 @@ struct BasicDelayFlow {
 
 impl BasicDelayFlow {
     fn rates(&self, window_us: u64) -> Option<Rates> {
-        self.meter.history.rates(window_us, self.meter.mss)
+        self.meter.rates(window_us)
     }
 
     /// The rate that follows `rate`, bytes/s.

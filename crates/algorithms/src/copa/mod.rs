@@ -79,6 +79,7 @@ struct Handles {
     restored: Var,
     last_cwnd: Var,
     unbounded: Var,
+    begins: Var,
 }
 
 impl Copa {
@@ -107,6 +108,7 @@ impl Copa {
                 restored: p.variable("restored")?,
                 last_cwnd: p.variable("last_cwnd")?,
                 unbounded: p.variable("unbounded")?,
+                begins: p.variable("begins")?,
             }),
         })
     }
@@ -118,13 +120,18 @@ impl Algorithm for Copa {
     }
 
     fn new_flow(&self, info: &FlowInfo, control: &mut Control) -> Box<dyn Flow> {
-        let rules = Rules::new(self.config.delta, self.config.mode);
+        let mut rules = Rules::new(self.config.delta, self.config.mode);
+        if is_bundle(info) {
+            rules = rules.gentle();
+        }
         let mss = f64::from(info.mss.max(1));
         let told = rules.setting();
         control.update(self.handles.mss, info.mss.max(1));
         control.update(self.handles.last_cwnd, info.cwnd);
         if is_bundle(info) {
             control.update(self.handles.unbounded, u64::MAX);
+            // It takes over at the rate that was measured.
+            control.update(self.handles.begins, false);
         }
         control.update(self.handles.share, bytes(told.share, mss));
         Box::new(CopaFlow {

@@ -2,7 +2,8 @@
 # rates and the pacing rate are of this ACK. What changes once a round trip, the plane sets.
 
 (const
-  (max_velocity 1))
+  (max_velocity 1)
+  (long_us 10000))                   # a bundle's queue that is longer is drained at once
 
 # Windows in bytes, times in microseconds.
 (def
@@ -14,6 +15,7 @@
     (slow_start true))
   # Set by the plane:
   (mss 1448)
+  (begins true)                    # false: of a bundle, which takes over running traffic
   (unbounded 0)                    # +infinity for a bundle: a rate limiter, which no window bounds
   (share 2896)                     # 1/delta: what the flow wants to have in the queue
   (velocity 1)
@@ -44,6 +46,11 @@
   (:= delivered (min (+ Ack.bytes_acked Ack.bytes_misordered)
                      (- (max unbounded last_cwnd) (+ Flow.bytes_in_flight lost_now))))
   (:= limited (> (* 2 (+ Flow.bytes_in_flight delivered)) Cwnd))
+  (fallthrough))
+
+(when (! begins)
+  (:= begins true)
+  (:= Report.slow_start false)
   (fallthrough))
 
 # RTTstanding: the least of srtt/2. A burst of compressed ACKs tells the truth with its last, so
@@ -82,6 +89,9 @@
   (if up
     (if limited (:= Cwnd (+ Cwnd change)))
     (:= Cwnd (max (* 2 mss) (- Cwnd change))))
+  (if (&& (> unbounded 0) (> Flow.rate_incoming 0)
+          (> (- standing_us base_us) (max long_us (/ base_us 8))))
+    (:= Cwnd (min Cwnd (max (* 2 mss) (/ (* Flow.rate_incoming base_us) 1000000)))))
   (:= Cwnd (max (min Cwnd ceiling) restored))
   (:= restored 0))
 

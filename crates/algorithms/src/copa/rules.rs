@@ -9,6 +9,9 @@ const STEADY_ROUNDS: u32 = 3;
 /// Greatest velocity. The datapath at most doubles cwnd in a round trip anyway, and a step down is at
 /// most half of what the flow has in the queue.
 pub(super) const MAX_VELOCITY: u64 = 1 << 16;
+/// A gentle flow raises cwnd by at most this part of it in a round trip, until cwnd has risen for so many: a bundle's applications hold cwnd back at times, and the velocity of the way back would overshoot.
+const GENTLE_PART: f64 = 32.0;
+const GENTLE_ROUNDS: u32 = 12;
 /// Round trips without an empty queue after which other flows are taken to fill it (NSDI '18 §2.2).
 const DETECTION_ROUNDS: u64 = 5;
 /// The same for a flow that has not competed for [`RECENT_US`] and lost nothing for
@@ -130,6 +133,7 @@ pub(crate) struct Rules {
     /// After an overflow: the bound of cwnd, bytes, and the round trips that it has held.
     overflow: Option<(u64, u32)>,
     slow_start: bool,
+    is_gentle: bool,
     setting: Setting,
 }
 
@@ -215,6 +219,7 @@ impl Rules {
             base_until_us: None,
             overflow: None,
             slow_start: true,
+            is_gentle: false,
             setting: Setting {
                 base_us: u64::MAX,
                 share,
@@ -223,6 +228,14 @@ impl Rules {
                 ceiling: u64::MAX,
                 restored: 0,
             },
+        }
+    }
+
+    /// Bounds the velocity: see [`GENTLE_PART`].
+    pub(crate) fn gentle(self) -> Self {
+        Self {
+            is_gentle: true,
+            ..self
         }
     }
 
@@ -445,6 +458,15 @@ impl Rules {
         self.setting.velocity = MAX_VELOCITY;
     }
 
+    /// The greatest velocity for now.
+    fn most_velocity(&self, reading: &Reading) -> u64 {
+        if !self.is_gentle || !self.setting.heading || self.same > GENTLE_ROUNDS {
+            return MAX_VELOCITY;
+        }
+        let packets = reading.cwnd_packets as f64 / GENTLE_PART;
+        ((packets / self.setting.share) as u64).clamp(1, MAX_VELOCITY)
+    }
+
     fn end_round(&mut self, reading: &Reading, round: Round) {
         let lost = std::mem::take(&mut self.lost);
         if let Some(contest) = &mut self.contest {
@@ -469,7 +491,8 @@ impl Rules {
         } else {
             self.same = self.same.saturating_add(1);
             if self.same >= STEADY_ROUNDS {
-                self.setting.velocity = (2 * self.setting.velocity).min(MAX_VELOCITY);
+                self.setting.velocity =
+                    (2 * self.setting.velocity).min(self.most_velocity(reading));
             }
         }
         self.setting.heading = heading;

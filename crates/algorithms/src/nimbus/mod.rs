@@ -429,8 +429,8 @@ impl NimbusFlow {
             time_us, rtt_us, ..
         } = counts;
         let mss = self.meter.mss;
-        let long = self.meter.history.rates(LONG_US, mss);
-        let short = self.meter.history.rates(SHORT_US, mss);
+        let long = self.meter.rates(LONG_US);
+        let short = self.meter.rates(SHORT_US);
         // Of less than a whole pulse, so that pulses find out what the link carries.
         if let Some(rates) = short {
             let whole_us = SHORT_US.saturating_add(rtt_us.saturating_mul(2));

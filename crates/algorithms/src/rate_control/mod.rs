@@ -3,13 +3,16 @@
 //! delay control of Nimbus' paper.
 
 pub(crate) mod basic_delay;
+mod bundle_rates;
 pub(crate) mod drain;
 pub(crate) mod history;
 
 use fairwater_plane::{AlgorithmError, Control, Field, FlowInfo, Programs, Report, Var};
 
+use crate::bundle::is_bundle;
 use crate::windowed::WindowedMin;
-use history::History;
+use bundle_rates::BundleRates;
+use history::{History, Rates};
 
 /// Window of the minimum-RTT filter, µs: beside traffic that fills the buffer the queue is never
 /// empty.
@@ -26,6 +29,8 @@ pub(crate) struct Handles {
     least_us: Field,
     pub(crate) srtt_us: Field,
     in_flight: Field,
+    sent: Field,
+    received: Field,
     slow_start: Field,
     mss: Var,
     begins: Var,
@@ -52,6 +57,8 @@ impl Handles {
             least_us: p.field("least_us")?,
             srtt_us: p.field("srtt_us")?,
             in_flight: p.field("in_flight")?,
+            sent: p.field("sent")?,
+            received: p.field("received")?,
             slow_start: p.field("slow_start")?,
             mss: p.variable("mss")?,
             begins: p.variable("begins")?,
@@ -75,10 +82,19 @@ impl Handles {
 #[derive(Debug)]
 pub(crate) struct Meter {
     pub(crate) mss: f64,
-    pub(crate) history: History,
+    source: Source,
     base: WindowedMin,
     rtt_us: u64,
     last_us: u64,
+}
+
+/// What S and R are taken from.
+#[derive(Debug)]
+enum Source {
+    /// What each report counts.
+    Counts(History),
+    /// The rates that a bundle's signals tell.
+    Told(BundleRates),
 }
 
 /// What one report says.
@@ -100,10 +116,23 @@ impl Meter {
     pub(crate) fn new(info: &FlowInfo, report_us: u64) -> Self {
         Self {
             mss: f64::from(info.mss.max(1)),
-            history: History::new(report_us),
+            source: if is_bundle(info) {
+                Source::Told(BundleRates::default())
+            } else {
+                Source::Counts(History::new(report_us))
+            },
             base: WindowedMin::default(),
             rtt_us: 0,
             last_us: info.now_us,
+        }
+    }
+
+    /// S and R of what came back within the last `window_us`, of a bundle within a round trip at least;
+    /// `None` while they are not known.
+    pub(crate) fn rates(&self, window_us: u64) -> Option<Rates> {
+        match &self.source {
+            Source::Counts(history) => history.rates(window_us, self.mss),
+            Source::Told(rates) => rates.rates(window_us),
         }
     }
 
@@ -113,10 +142,17 @@ impl Meter {
         let since_us = time_us.saturating_sub(self.last_us);
         self.last_us = time_us;
         let (acked, lost) = (report[h.acked], report[h.lost]);
-        self.history
-            .report(time_us, (acked, lost), report[h.in_flight], self.mss);
         if report[h.least_us] < u64::MAX {
             self.rtt_us = report[h.least_us].max(1);
+        }
+        match &mut self.source {
+            Source::Counts(history) => {
+                history.report(time_us, (acked, lost), report[h.in_flight], self.mss);
+            }
+            Source::Told(rates) => {
+                let told = (report[h.sent], report[h.received]);
+                rates.report((time_us, self.rtt_us), told, (acked, lost));
+            }
         }
         if self.rtt_us == 0 {
             return None;

@@ -13,6 +13,8 @@
     (volatile least_us +infinity)  # of the RTT samples
     (srtt_us 0)
     (in_flight 0)
+    (sent 0)                       # rates of the datapath, bytes/s: a bundle's are of a round trip
+    (received 0)
     (slow_start true))
   # Set by the plane:
   (mss 1448)
@@ -32,6 +34,8 @@
   (:= Report.acked (+ Report.acked delivered))
   (:= Report.lost (+ Report.lost lost_now))
   (:= Report.in_flight Flow.bytes_in_flight)
+  (:= Report.sent Flow.rate_outgoing)
+  (:= Report.received Flow.rate_incoming)
   (fallthrough))
 
 (when (&& (> (+ Ack.bytes_acked Ack.bytes_misordered) 0) (< Flow.rtt_sample_us +infinity))

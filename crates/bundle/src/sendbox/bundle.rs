@@ -418,8 +418,12 @@ impl SendBundle {
             return;
         }
         if self.flow.is_none() {
+            // Traffic of requests does not fill the path all the time: the most that came is what the path
+            // carries at least. What waits there already is not kept waiting.
+            let rate = self.received_lately.get().max(rate);
             let rate = rate.min(MAX_RATE).max(self.bounds.min as f64);
-            let cwnd = (rate * rtt.as_secs_f64()) as u64;
+            let path = estimates.min_rtt.unwrap_or(rtt);
+            let cwnd = (rate * path.as_secs_f64()) as u64;
             let cwnd = cwnd.max(u64::from(PACKET_BYTES));
             let info = FlowInfo {
                 mss: PACKET_BYTES,
@@ -497,6 +501,9 @@ impl SendBundle {
         let from = std::mem::replace(&mut self.mode, to);
         if let (Mode::Measure | Mode::Released(_), Some(rate)) = (to, self.rate) {
             self.set_rate(Some(rate.saturating_mul(2)));
+        }
+        if to == Mode::Measure {
+            self.received_lately = RecentMax::default();
         }
         self.entered = now;
         self.matches_before = self.estimator.matches();

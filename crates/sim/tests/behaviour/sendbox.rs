@@ -46,7 +46,7 @@ fn site(seed: u64, algorithm: Option<&str>) -> Experiment {
 }
 
 fn outcome(config: &Experiment) -> Outcome {
-    run(config, plane(&[COPA_SPEC]), &mut ()).unwrap()
+    run(config, plane(&[COPA_SPEC, "basicdelay"]), &mut ()).unwrap()
 }
 
 /// Mean queueing delay of the network, ms.
@@ -80,6 +80,35 @@ fn the_queue_moves_to_the_sendbox() {
         assert_eq!(sendbox.changes.len(), 1, "{:?}", sendbox.changes);
         assert!(sendbox.changes[0].1.contains("measure to control"));
     }
+}
+
+/// A bundle's rates are of a round trip: with those of single reports a third of the link stayed unused.
+#[test]
+fn basicdelay_holds_its_target_and_fills_the_link() {
+    let outcome = outcome(&site(1, Some("basicdelay")));
+    let network = network_ms(&outcome);
+    let used = outcome.edges[BOTTLENECK].utilisation;
+    println!("{network:.2} ms, {used:.4} used");
+    assert!((2.0..3.5).contains(&network) && used > 0.98);
+}
+
+/// From 96 to 24 Mbit/s at 10 s.
+#[test]
+fn copa_drains_the_queue_of_a_fall_to_a_quarter_of_the_capacity() {
+    let mut config = site(1, Some(COPA));
+    let steps = vec![
+        (Time::ZERO, rate(96)),
+        (Time::from_millis(10_000), rate(24)),
+    ];
+    let schedule = fairwater_net::RateSchedule::new(steps).unwrap();
+    config.edges[BOTTLENECK].link.capacity =
+        fairwater_net::Capacity::Schedule(std::sync::Arc::new(schedule));
+    config.measure.from = Time::from_millis(12_000);
+    let outcome = outcome(&config);
+    let network = network_ms(&outcome);
+    let used = outcome.edges[BOTTLENECK].utilisation;
+    println!("{network:.2} ms, {used:.4} used");
+    assert!(network < 5.0 && used > 0.95);
 }
 
 #[test]
