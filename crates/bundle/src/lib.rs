@@ -2,6 +2,7 @@
 #![deny(unsafe_code)]
 
 mod boundary;
+pub mod elasticity;
 mod error;
 pub mod estimate;
 mod identity;

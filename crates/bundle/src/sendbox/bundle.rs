@@ -13,6 +13,7 @@ use super::mode::{BackOff, Cause, Health, Mode, ModeChange, Reason};
 use super::pacer::Pacer;
 use super::pass_through::PassThroughRate;
 use super::{BundlePacket, CrossTraffic, SendBundleConfig, signals};
+use crate::elasticity::{Detector, Evidence, Observation};
 use crate::estimate::{Estimates, Estimator};
 use crate::message::{Channel, Message};
 use crate::{BoundaryKey, BoxRole, EpochSize, OutgoingMessage, Refusal};
@@ -69,6 +70,10 @@ pub(super) struct SendBundle<P> {
     matches_before: u64,
     back_off: BackOff,
     pub(super) cross_traffic: CrossTraffic,
+    /// `None` if another detector tells.
+    pub(super) detector: Option<Detector>,
+    /// Why the detector's verdict is as it is.
+    evidence: Option<Evidence>,
     pass_through: Option<PassThroughRate>,
     flow: Option<FlowId>,
     flow_since: Time,
@@ -90,7 +95,8 @@ pub(super) struct BoxParts<'a> {
 }
 
 impl<P: BundlePacket> SendBundle<P> {
-    pub(super) fn new(config: &SendBundleConfig) -> Self {
+    /// A bundle whose probes have the box's `shift` in time.
+    pub(super) fn new(config: &SendBundleConfig, shift: Duration) -> Self {
         let mode = if config.observe {
             Mode::Observe
         } else {
@@ -114,6 +120,8 @@ impl<P: BundlePacket> SendBundle<P> {
             matches_before: 0,
             back_off: BackOff::new(),
             cross_traffic: CrossTraffic::Inelastic,
+            detector: config.detect.then(|| Detector::new(shift)),
+            evidence: None,
             pass_through: None,
             flow: None,
             flow_since: Time::ZERO,
@@ -246,6 +254,9 @@ impl<P: BundlePacket> SendBundle<P> {
                 if self.estimator.on_feedback(at, accepted.number, &feedback) {
                     let estimates = self.estimator.estimates();
                     self.receive_rate = estimates.receive_rate;
+                    if let (Some(detector), Some(rtt)) = (&mut self.detector, estimates.rtt) {
+                        detector.on_rtt(at, rtt);
+                    }
                     if let Some(rate) = estimates.receive_rate {
                         self.received_lately.on_sample(at, rate);
                     }
@@ -264,6 +275,7 @@ impl<P: BundlePacket> SendBundle<P> {
         if !is_idle {
             let estimates = self.estimator.estimates();
             self.adapt_epoch(&estimates);
+            self.detect(now, &estimates);
             self.follow_mode(now, &estimates, box_of);
             self.invoke(now, &estimates, box_of);
             self.enforce(now, &estimates);
@@ -276,6 +288,28 @@ impl<P: BundlePacket> SendBundle<P> {
         self.estimator.on_clock_jump(now);
         self.matches_before = self.estimator.matches();
         self.entered = now;
+    }
+
+    /// Follows the detector of buffer-filling cross traffic, if the box has one.
+    fn detect(&mut self, now: Time, estimates: &Estimates) {
+        let Some(detector) = &mut self.detector else {
+            return;
+        };
+        let evidence = detector.on_tick(Observation {
+            now,
+            receive_rate: estimates.receive_rate,
+            limits: matches!(self.mode, Mode::Control | Mode::PassThrough),
+        });
+        if evidence.is_some() {
+            self.evidence = evidence;
+        }
+        self.cross_traffic = detector.verdict();
+    }
+
+    /// The most that a probe lets out, bytes/s.
+    fn probe_rate(&self) -> Option<u64> {
+        let rate = self.detector.as_ref()?.rate_limit()?;
+        Some((rate as u64).max(self.bounds.min))
     }
 
     fn health(&self, now: Time, estimates: Estimates) -> Health {
@@ -355,7 +389,10 @@ impl<P: BundlePacket> SendBundle<P> {
         };
         let rate = match self.mode {
             // After a restart of the receivebox there is no RTT for a moment.
-            Mode::Control => enforced.map_or(self.pacer.rate(), |enforced| Some(enforced.rate)),
+            Mode::Control => enforced.map_or(self.pacer.rate(), |enforced| {
+                let most = self.probe_rate().unwrap_or(u64::MAX);
+                Some(enforced.rate.min(most))
+            }),
             Mode::PassThrough => self.pacer.rate(),
             Mode::Observe | Mode::Measure | Mode::Released(_) => self.draining_rate(),
         };
@@ -394,7 +431,7 @@ impl<P: BundlePacket> SendBundle<P> {
             (_, Some(cause)) => self.release(now, cause, box_of),
             (Mode::Measure, None) => self.take_over(now, estimates, box_of),
             (Mode::Control, None) => self.follow_control(now, estimates, box_of),
-            (Mode::PassThrough, None) => self.follow_pass_through(now, box_of),
+            (Mode::PassThrough, None) => self.follow_pass_through(now, estimates, box_of),
         }
     }
 
@@ -406,28 +443,50 @@ impl<P: BundlePacket> SendBundle<P> {
             let rate = self.pacer.rate().map_or(measured, |rate| rate as f64);
             self.pass_through = Some(PassThroughRate::new(rate));
             self.hold_at = None;
-            self.change(now, Mode::PassThrough, Reason::Elastic, box_of);
+            self.close(box_of);
+            self.change(
+                now,
+                Mode::PassThrough,
+                Reason::Elastic(self.evidence),
+                box_of,
+            );
         }
     }
 
-    fn follow_pass_through(&mut self, now: Time, box_of: &mut BoxParts<'_>) {
+    fn follow_pass_through(&mut self, now: Time, estimates: &Estimates, box_of: &mut BoxParts<'_>) {
         let queued = self.queue.bytes();
+        let probe_rate = self.probe_rate();
+        let floor = self.bounds.min;
         let rate = self
             .pass_through
             .as_mut()
-            .map(|controller| controller.update(now, queued, self.bounds.min));
+            .map(|controller| match probe_rate {
+                Some(most) => {
+                    controller.pause();
+                    (controller.rate() as u64).min(most)
+                }
+                None => controller.update(now, queued, floor),
+            });
         if rate != self.pacer.rate() {
             self.pacer.set_rate(now, rate);
         }
         if self.cross_traffic == CrossTraffic::Inelastic {
-            // The algorithm starts again at the rate that is measured now.
+            let (Some(rate), Some(rtt)) = (estimates.receive_rate, estimates.mean_rtt) else {
+                return;
+            };
+            // The algorithm starts again at the rate that is measured now, and takes over once its program runs.
+            if self.start(now, (rate, rtt), box_of) {
+                let reason = Reason::Inelastic(self.evidence);
+                self.change(now, Mode::Control, reason, box_of);
+            }
+        } else if self.flow.is_some() {
+            // The verdict changed back before the program ran.
             self.close(box_of);
-            self.change(now, Mode::Measure, Reason::Inelastic, box_of);
         }
     }
 
-    /// Starts the algorithm at the measured rate, and changes to it once its program runs: no slow start over flows
-    /// that run already.
+    /// Changes to the algorithm at the measured rate once enough was measured: no slow start over flows that run
+    /// already.
     fn take_over(&mut self, now: Time, estimates: &Estimates, box_of: &mut BoxParts<'_>) {
         let (Some(rate), Some(rtt)) = (estimates.receive_rate, estimates.mean_rtt) else {
             return;
@@ -437,6 +496,18 @@ impl<P: BundlePacket> SendBundle<P> {
         if matches < MIN_MEASURE_MATCHES || now.since(self.entered) < time {
             return;
         }
+        if self.start(now, (rate, rtt), box_of) {
+            self.change(now, Mode::Control, Reason::Measured(rate, rtt), box_of);
+        }
+    }
+
+    /// Starts the algorithm at this rate, bytes/s, and RTT; whether its program runs by now.
+    fn start(
+        &mut self,
+        now: Time,
+        (rate, rtt): (f64, Duration),
+        box_of: &mut BoxParts<'_>,
+    ) -> bool {
         if self.flow.is_none() {
             let rate = rate.min(MAX_RATE).max(self.bounds.min as f64);
             let cwnd = (rate * rtt.as_secs_f64()) as u64;
@@ -453,17 +524,18 @@ impl<P: BundlePacket> SendBundle<P> {
             let started = box_of.datapath.start(box_of.peer, &self.algorithm, &info);
             let Ok(flow) = started else {
                 self.release(now, Cause::Plane, box_of);
-                return;
+                return false;
             };
             // What happened before is not the algorithm's.
             let _ = self.estimator.take_progress();
             self.flow = Some(flow);
             self.flow_since = now;
         } else if self.controls.is_some() {
-            self.change(now, Mode::Control, Reason::Measured(rate, rtt), box_of);
+            return true;
         } else if now.since(self.flow_since) > GRACE {
             self.release(now, Cause::Plane, box_of);
         }
+        false
     }
 
     fn release(&mut self, now: Time, cause: Cause, box_of: &mut BoxParts<'_>) {

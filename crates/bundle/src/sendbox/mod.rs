@@ -78,6 +78,8 @@ pub struct SendBundleConfig {
     pub assured_rate: u64,
     /// Whether the box measures and never shapes.
     pub observe: bool,
+    /// Whether the box detects buffer-filling cross traffic itself; else [`Sendbox::set_cross_traffic`] tells.
+    pub detect: bool,
     /// Seed of what the queue draws.
     pub seed: u64,
 }
@@ -97,6 +99,7 @@ impl SendBundleConfig {
             min_rate: 125_000,
             assured_rate: 0,
             observe: false,
+            detect: true,
             seed: 0,
         }
     }
@@ -181,8 +184,14 @@ impl<P: BundlePacket> Sendbox<P> {
                 by_destination.insert(*prefix, index)?;
             }
         }
+        // One for all bundles of the box.
+        let instance = configs.first().map_or(0, |config| config.channel.instance);
+        let shift = Duration::from_nanos(instance);
         Ok(Self {
-            bundles: configs.iter().map(SendBundle::new).collect(),
+            bundles: configs
+                .iter()
+                .map(|config| SendBundle::new(config, shift))
+                .collect(),
             by_number,
             by_destination,
             datapath,
@@ -310,11 +319,13 @@ impl<P: BundlePacket> Sendbox<P> {
         }
     }
 
-    /// A detector's verdict on a bundle's cross traffic; `false` if there is no such bundle.
+    /// Another detector's verdict on a bundle's cross traffic, for bundles without [`SendBundleConfig::detect`];
+    /// `false` if there is no such bundle.
     pub fn set_cross_traffic(&mut self, number: u32, verdict: CrossTraffic) -> bool {
         let bundle = self.by_number.get(&number);
         let bundle = bundle.and_then(|index| self.bundles.get_mut(*index));
         bundle
+            .filter(|bundle| bundle.detector.is_none())
             .map(|bundle| bundle.cross_traffic = verdict)
             .is_some()
     }

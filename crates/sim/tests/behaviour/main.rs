@@ -7,6 +7,7 @@ mod bundles;
 mod capture;
 mod check;
 mod conservation;
+mod elasticity;
 mod datagrams;
 mod determinism;
 mod grid;
