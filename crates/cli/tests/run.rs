@@ -135,6 +135,9 @@ fn each_example_of_a_bundle_runs() {
     let short = [
         ("bundler-02.toml", "duration=11s"),
         ("bundler-09.toml", "duration=1s"),
+        ("bundler-10.toml", "duration=1s"),
+        ("bundler-11.toml", "duration=1s"),
+        ("bundler-12.toml", "duration=21s"),
     ];
     assert_eq!(
         files(&scenarios().join("bundle")),

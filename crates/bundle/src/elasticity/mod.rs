@@ -37,7 +37,7 @@ const CONFIRMATIONS: u32 = 2;
 /// Time between two probes in pass-through, after one that did not make the queue fall. They begin at multiples of
 /// this time on the box's clock: bundles of one box that share a bottleneck probe together, since one alone would take
 /// the others' end hosts for elastic.
-const PROBE_INTERVAL: Duration = Duration::from_secs(3);
+const PROBE_INTERVAL: Duration = Duration::from_secs(5);
 /// Least time in pass-through before the first probe.
 const FIRST_PROBE: Duration = Duration::from_secs(1);
 /// Time after a probe before the next that confirms it.
@@ -47,6 +47,10 @@ const SHORT_TIME: Duration = Duration::from_secs(1);
 /// Time constant of the received rate.
 const RATE_TIME: f64 = 0.3;
 
+/// Least share of its rate that a bundle keeps while the queue is long and no probe has told why.
+const LEAST_OF_RATE: f64 = 0.7;
+/// With less than this share of the former rate arriving, the path carries less, whatever the bundle sends.
+const RATE_STAYS: f64 = 0.6;
 /// A longer time between ticks is a pause.
 const GAP: Duration = Duration::from_millis(500);
 
@@ -93,6 +97,8 @@ pub struct Observation {
     pub now: Time,
     /// Rate at which the bundle's packets arrive, bytes/s.
     pub receive_rate: Option<f64>,
+    /// Whether packets wait at the sendbox.
+    pub is_backlogged: bool,
     /// Whether the box limits the bundle: else no probe can run, and the verdict stands.
     pub limits: bool,
 }
@@ -105,6 +111,8 @@ pub struct Detector {
     /// Mean queueing delay, s.
     mean: f64,
     receive_rate: Option<f64>,
+    /// The same when the queue became long.
+    rate_before: f64,
     last: Time,
     /// Since when the mean is on its present side of the threshold.
     is_long: bool,
@@ -121,7 +129,7 @@ pub struct Detector {
 }
 
 impl Detector {
-    /// A detector whose probes begin at multiples of 3 s and this shift.
+    /// A detector whose probes begin at multiples of 5 s and this shift.
     #[must_use]
     pub fn new(shift: Duration) -> Self {
         Self {
@@ -129,6 +137,7 @@ impl Detector {
             verdict: CrossTraffic::Inelastic,
             mean: 0.0,
             receive_rate: None,
+            rate_before: 0.0,
             last: Time::ZERO,
             is_long: false,
             side_since: Time::ZERO,
@@ -147,10 +156,20 @@ impl Detector {
         self.verdict
     }
 
-    /// The most that the bundle may send, bytes/s, while a probe runs.
+    /// What the bundle sends while a probe runs, bytes/s.
     #[must_use]
-    pub fn rate_limit(&self) -> Option<f64> {
+    pub fn probe_rate(&self) -> Option<f64> {
         self.probe.as_ref().map(Probe::rate)
+    }
+
+    /// Least rate while the bundle is controlled and the queue is long, until a probe has told who fills the queue,
+    /// bytes/s: an algorithm that gives way to buffer-filling traffic loses no more meanwhile. `None` where the path
+    /// carries less than before.
+    #[must_use]
+    pub fn least_rate(&self) -> Option<f64> {
+        let is_suspicion = self.is_long && self.verdict == CrossTraffic::Inelastic;
+        let stays = self.receive_rate? > RATE_STAYS * self.rate_before;
+        (is_suspicion && stays).then_some(LEAST_OF_RATE * self.rate_before)
     }
 
     /// An RTT sample of the bundle.
@@ -186,12 +205,15 @@ impl Detector {
         }
         let long = (base / LONG_OF_BASE).clamp(LONG_BOUNDS.0, LONG_BOUNDS.1);
         let is_long = self.mean > long.as_secs_f64();
+        if is_long && !self.is_long {
+            self.rate_before = self.receive_rate.unwrap_or(0.0);
+        }
         if is_long != self.is_long {
             self.is_long = is_long;
             self.side_since = now;
         }
-        if let Some(probe) = &self.probe {
-            let result = probe.update(now, queue)?;
+        if let Some(probe) = &mut self.probe {
+            let result = probe.update(now, queue, seen.is_backlogged)?;
             self.probe = None;
             return self.on_result(now, result);
         }
@@ -248,6 +270,10 @@ impl Detector {
     }
 
     fn on_result(&mut self, now: Time, result: ProbeResult) -> Option<Evidence> {
+        if !result.is_valid && self.verdict == CrossTraffic::Elastic {
+            self.next_probe = now + SETTLE;
+            return None;
+        }
         let is_against = result.fell == (self.verdict == CrossTraffic::Elastic);
         if is_against {
             self.against += 1;

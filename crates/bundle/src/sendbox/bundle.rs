@@ -74,7 +74,10 @@ pub(super) struct SendBundle<P> {
     pub(super) detector: Option<Detector>,
     /// Why the detector's verdict is as it is.
     evidence: Option<Evidence>,
+    /// For detectors elsewhere.
     pass_through: Option<PassThroughRate>,
+    /// Bytes/s at which the queue of a probe, or of the algorithm before, begins to drain in pass-through.
+    rate_after_probe: Option<u64>,
     flow: Option<FlowId>,
     flow_since: Time,
     pub(super) controls: Option<Controls>,
@@ -123,6 +126,7 @@ impl<P: BundlePacket> SendBundle<P> {
             detector: config.detect.then(|| Detector::new(shift)),
             evidence: None,
             pass_through: None,
+            rate_after_probe: None,
             flow: None,
             flow_since: Time::ZERO,
             controls: None,
@@ -298,6 +302,7 @@ impl<P: BundlePacket> SendBundle<P> {
         let evidence = detector.on_tick(Observation {
             now,
             receive_rate: estimates.receive_rate,
+            is_backlogged: !self.queue.is_empty(),
             limits: matches!(self.mode, Mode::Control | Mode::PassThrough),
         });
         if evidence.is_some() {
@@ -306,10 +311,20 @@ impl<P: BundlePacket> SendBundle<P> {
         self.cross_traffic = detector.verdict();
     }
 
-    /// The most that a probe lets out, bytes/s.
+    /// What is sent while a probe of the detector runs, bytes/s.
     fn probe_rate(&self) -> Option<u64> {
-        let rate = self.detector.as_ref()?.rate_limit()?;
+        let rate = self.detector.as_ref()?.probe_rate()?;
         Some((rate as u64).max(self.bounds.min))
+    }
+
+    /// The algorithm's rate, unless the detector needs another to tell who fills the network's queue, bytes/s.
+    fn controlled_rate(&self, rate: u64) -> u64 {
+        let least = self.detector.as_ref().and_then(Detector::least_rate);
+        match (self.probe_rate(), least) {
+            (Some(probe), Some(_)) => probe,
+            (Some(probe), None) => rate.min(probe),
+            (None, least) => rate.max(least.unwrap_or(0.0) as u64),
+        }
     }
 
     fn health(&self, now: Time, estimates: Estimates) -> Health {
@@ -390,8 +405,7 @@ impl<P: BundlePacket> SendBundle<P> {
         let rate = match self.mode {
             // After a restart of the receivebox there is no RTT for a moment.
             Mode::Control => enforced.map_or(self.pacer.rate(), |enforced| {
-                let most = self.probe_rate().unwrap_or(u64::MAX);
-                Some(enforced.rate.min(most))
+                Some(self.controlled_rate(enforced.rate))
             }),
             Mode::PassThrough => self.pacer.rate(),
             Mode::Observe | Mode::Measure | Mode::Released(_) => self.draining_rate(),
@@ -439,9 +453,11 @@ impl<P: BundlePacket> SendBundle<P> {
         if self.controls.is_none() {
             self.release(now, Cause::Plane, box_of);
         } else if self.cross_traffic == CrossTraffic::Elastic {
+            // The algorithm has given way by now: what it gave up is there for the end hosts to take back.
             let measured = estimates.receive_rate.unwrap_or(0.0);
-            let rate = self.pacer.rate().map_or(measured, |rate| rate as f64);
-            self.pass_through = Some(PassThroughRate::new(rate));
+            let rate = self.received_lately.get().max(measured);
+            self.pass_through = self.detector.is_none().then(|| PassThroughRate::new(rate));
+            self.rate_after_probe = Some(rate as u64);
             self.hold_at = None;
             self.close(box_of);
             self.change(
@@ -454,22 +470,7 @@ impl<P: BundlePacket> SendBundle<P> {
     }
 
     fn follow_pass_through(&mut self, now: Time, estimates: &Estimates, box_of: &mut BoxParts<'_>) {
-        let queued = self.queue.bytes();
-        let probe_rate = self.probe_rate();
-        let floor = self.bounds.min;
-        let rate = self
-            .pass_through
-            .as_mut()
-            .map(|controller| match probe_rate {
-                Some(most) => {
-                    controller.pause();
-                    (controller.rate() as u64).min(most)
-                }
-                None => controller.update(now, queued, floor),
-            });
-        if rate != self.pacer.rate() {
-            self.pacer.set_rate(now, rate);
-        }
+        self.pass(now);
         if self.cross_traffic == CrossTraffic::Inelastic {
             let (Some(rate), Some(rtt)) = (estimates.receive_rate, estimates.mean_rtt) else {
                 return;
@@ -482,6 +483,29 @@ impl<P: BundlePacket> SendBundle<P> {
         } else if self.flow.is_some() {
             // The verdict changed back before the program ran.
             self.close(box_of);
+        }
+    }
+
+    /// The rate in pass-through. The detector here needs no queue at the sendbox but while it probes, so the end hosts
+    /// compete as they would without a box; other detectors pulse on a queue that is held for them.
+    fn pass(&mut self, now: Time) {
+        let queued = self.queue.bytes();
+        let floor = self.bounds.min;
+        let probe_rate = self.probe_rate();
+        let before = self.pacer.rate();
+        let rate = match (&mut self.pass_through, probe_rate) {
+            (_, Some(rate)) => {
+                self.rate_after_probe.get_or_insert(rate + rate / 4);
+                Some(rate)
+            }
+            (Some(controller), None) => Some(controller.update(now, queued, floor)),
+            (None, None) => match self.rate_after_probe.take() {
+                Some(rate) => Some(rate.max(floor)),
+                None => self.draining_rate(),
+            },
+        };
+        if rate != before {
+            self.pacer.set_rate(now, rate);
         }
     }
 

@@ -28,17 +28,6 @@ impl PassThroughRate {
         Self { rate, last: None }
     }
 
-    /// What the queue does now is not the controller's doing: a probe limits the bundle.
-    pub fn pause(&mut self) {
-        self.last = None;
-    }
-
-    /// The rate without a probe, bytes/s.
-    #[must_use]
-    pub const fn rate(&self) -> f64 {
-        self.rate
-    }
-
     /// The rate from now on, bytes/s, with this much in the queue; never below `floor`.
     pub fn update(&mut self, now: Time, queue_bytes: u64, floor: u64) -> u64 {
         if let Some((then, before)) = self.last.replace((now, queue_bytes)) {

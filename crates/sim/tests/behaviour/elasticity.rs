@@ -171,24 +171,112 @@ fn changes(outcome: &Outcome) -> String {
 #[ignore]
 fn play() {
     let cases = [
-        ("bulk, cubic 10-40", Case::new(60).cross(Traffic::Bulk, 1, 10, 40)),
-        ("bulk, 4 cubic 10-40", Case::new(60).cross(Traffic::Bulk, 4, 10, 40)),
+        (
+            "bulk, cubic 10-40",
+            Case::new(60).cross(Traffic::Bulk, 1, 10, 40),
+        ),
+        (
+            "bulk, 4 cubic 10-40",
+            Case::new(60).cross(Traffic::Bulk, 4, 10, 40),
+        ),
         ("bulk, cbr", Case::new(30).cross(constant(32.0), 1, 5, 30)),
-        ("bulk, requests 42", Case::new(60).cross(requests(42.0), 1, 5, 60)),
-        ("req48, requests 42", Case{bundles: vec![(requests(48.0),1)], ..Case::new(60)}.cross(requests(42.0), 1, 5, 60)),
-        ("req48, cubic", Case{bundles: vec![(requests(48.0),1)], ..Case::new(60)}.cross(Traffic::Bulk, 1, 10, 40)),
-        ("req80, cubic", Case{bundles: vec![(requests(80.0),1)], ..Case::new(60)}.cross(Traffic::Bulk, 1, 10, 40)),
-        ("20 bulk, 10 cubic", Case{bundles: vec![(Traffic::Bulk,20)], ..Case::new(40)}.cross(Traffic::Bulk, 10, 0, 40)),
-        ("20 bulk, 50 cubic", Case{bundles: vec![(Traffic::Bulk,20)], ..Case::new(40)}.cross(Traffic::Bulk, 50, 0, 40)),
+        (
+            "bulk, requests 42",
+            Case::new(60).cross(requests(42.0), 1, 5, 60),
+        ),
+        (
+            "req48, requests 42",
+            Case {
+                bundles: vec![(requests(48.0), 1)],
+                ..Case::new(60)
+            }
+            .cross(requests(42.0), 1, 5, 60),
+        ),
+        (
+            "req48, cubic",
+            Case {
+                bundles: vec![(requests(48.0), 1)],
+                ..Case::new(60)
+            }
+            .cross(Traffic::Bulk, 1, 10, 40),
+        ),
+        (
+            "req80, cubic",
+            Case {
+                bundles: vec![(requests(80.0), 1)],
+                ..Case::new(60)
+            }
+            .cross(Traffic::Bulk, 1, 10, 40),
+        ),
+        (
+            "20 bulk, 10 cubic",
+            Case {
+                bundles: vec![(Traffic::Bulk, 20)],
+                ..Case::new(40)
+            }
+            .cross(Traffic::Bulk, 10, 0, 40),
+        ),
+        (
+            "20 bulk, 50 cubic",
+            Case {
+                bundles: vec![(Traffic::Bulk, 20)],
+                ..Case::new(40)
+            }
+            .cross(Traffic::Bulk, 50, 0, 40),
+        ),
     ];
     let only = std::env::var("ONLY").unwrap_or_default();
     for (name, case) in cases {
-        if !name.contains(&only) { continue; }
+        if !name.contains(&only) {
+            continue;
+        }
         let outcome = case.run();
-        let quo = Case { algorithm: None, ..case.clone() }.run();
+        let quo = Case {
+            algorithm: None,
+            ..case.clone()
+        }
+        .run();
         let end = case.seconds;
-        println!("{name}: pass {:.2} {:.2} {:.2}; throughput {:.1} (quo {:.1})", passing(&outcome, 0, (1, 10)), passing(&outcome, 0, (10, 40)), passing(&outcome, 0, (40, end)),
-          throughput(&outcome, 0, (10, end.min(40))), throughput(&quo, 0, (10, end.min(40))));
+        println!(
+            "{name}: pass {:.2} {:.2} {:.2}; throughput {:.1} (quo {:.1})",
+            passing(&outcome, 0, (1, 10)),
+            passing(&outcome, 0, (10, 40)),
+            passing(&outcome, 0, (40, end)),
+            throughput(&outcome, 0, (10, end.min(40))),
+            throughput(&quo, 0, (10, end.min(40)))
+        );
         print!("{}", changes(&outcome));
     }
+}
+
+#[test]
+#[ignore]
+fn twelve() {
+    let mut sum = 0.0;
+    for cross in [10, 30, 50] {
+        let (mut with, mut without, mut pass) = (0.0, 0.0, 0.0);
+        for seed in 1..=2 {
+            let case = Case {
+                bundles: vec![(Traffic::Bulk, 20)],
+                seed,
+                ..Case::new(60)
+            }
+            .cross(Traffic::Bulk, cross, 0, 60);
+            let outcome = case.run();
+            with += throughput(&outcome, 0, (20, 60));
+            pass += passing(&outcome, 0, (20, 60)) / 2.0;
+            without += throughput(
+                &Case {
+                    algorithm: None,
+                    ..case
+                }
+                .run(),
+                0,
+                (20, 60),
+            );
+        }
+        sum += with / without / 3.0;
+        println!("{cross}: {:.3} pass {pass:.2}", with / without);
+    }
+    println!("mean {sum:.3}");
 }
