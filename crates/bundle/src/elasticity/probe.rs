@@ -37,7 +37,7 @@ pub struct ProbeResult {
 
 /// Beside traffic that does not answer, the queue of a bundle with this share of the link falls at least so fast that a
 /// probe goes on.
-const LEAST_SHARE: f64 = 0.3;
+const LEAST_SHARE: f64 = 0.4;
 /// Round trips before a probe ends early.
 const LEAST_ROUNDS: f64 = 3.0;
 /// A queue that fell more than by this many times what the bundle left was emptied by something else.
