@@ -38,14 +38,23 @@ const CONFIRMATIONS: u32 = 2;
 /// this time on the box's clock: bundles of one box that share a bottleneck probe together, since one alone would take
 /// the others' end hosts for elastic.
 const PROBE_INTERVAL: Duration = Duration::from_secs(5);
+/// The least share that a controlled bundle gives up in a probe: beside a short queue less would be lost in noise.
+const LEAST_SHARE: f64 = 0.1;
 /// Least time in pass-through before the first probe.
 const FIRST_PROBE: Duration = Duration::from_secs(1);
 /// Time after a probe before the next that confirms it.
 const SETTLE: Duration = Duration::from_millis(300);
 /// In pass-through the queue is short for so long: no probe is needed.
-const SHORT_TIME: Duration = Duration::from_secs(1);
-/// Time constant of the received rate.
+const SHORT_TIME: Duration = Duration::from_secs(3);
+/// After a return to control, the patience is this for so long: the others may have paused only.
+const PROBATION_PATIENCE: Duration = Duration::from_millis(300);
+const PROBATION: Duration = Duration::from_secs(15);
+/// Time constant of the received rate, and of the decay of its maximum.
 const RATE_TIME: f64 = 0.3;
+const PEAK_TIME: f64 = 20.0;
+/// A bundle with less than this share of that maximum gives way: half as long a queue is long then, since some
+/// algorithms give way to a few ms.
+const GIVES_WAY: f64 = 0.75;
 
 /// Least share of its rate that a bundle keeps while the queue is long and no probe has told why.
 const LEAST_OF_RATE: f64 = 0.7;
@@ -111,13 +120,16 @@ pub struct Detector {
     /// Mean queueing delay, s.
     mean: f64,
     receive_rate: Option<f64>,
-    /// The same when the queue became long.
+    /// Its maximum, which decays.
+    peak_rate: f64,
+    /// The mean when the queue became long.
     rate_before: f64,
     last: Time,
     /// Since when the mean is on its present side of the threshold.
     is_long: bool,
     side_since: Time,
     patience: Duration,
+    probation_until: Time,
     probe: Option<Probe>,
     /// No probe before this time.
     next_probe: Time,
@@ -137,11 +149,13 @@ impl Detector {
             verdict: CrossTraffic::Inelastic,
             mean: 0.0,
             receive_rate: None,
+            peak_rate: 0.0,
             rate_before: 0.0,
             last: Time::ZERO,
             is_long: false,
             side_since: Time::ZERO,
             patience: FIRST_PATIENCE,
+            probation_until: Time::ZERO,
             probe: None,
             next_probe: Time::ZERO,
             against: 0,
@@ -196,6 +210,7 @@ impl Detector {
         if let Some(rate) = seen.receive_rate {
             let mean = self.receive_rate.get_or_insert(rate);
             *mean += (1.0 - libm::exp(-step / RATE_TIME)) * (rate - *mean);
+            self.peak_rate = (self.peak_rate * libm::exp(-step / PEAK_TIME)).max(*mean);
         }
         if !seen.limits {
             self.probe = None;
@@ -204,6 +219,12 @@ impl Detector {
             return None;
         }
         let long = (base / LONG_OF_BASE).clamp(LONG_BOUNDS.0, LONG_BOUNDS.1);
+        let gives_way = self.receive_rate.unwrap_or(0.0) < GIVES_WAY * self.peak_rate;
+        let long = if gives_way || self.verdict == CrossTraffic::Elastic {
+            long / 2
+        } else {
+            long
+        };
         let is_long = self.mean > long.as_secs_f64();
         if is_long && !self.is_long {
             self.rate_before = self.receive_rate.unwrap_or(0.0);
@@ -227,7 +248,13 @@ impl Detector {
                     }
                     return None;
                 }
-                if (lasted >= self.patience || self.against > 0) && now >= self.next_probe {
+                let patience = if now < self.probation_until {
+                    PROBATION_PATIENCE
+                } else {
+                    self.patience
+                };
+                let is_due = lasted >= patience || self.against > 0;
+                if is_due && now >= self.next_probe && queue >= long / 2 {
                     self.begin(now, (base, queue));
                 }
                 None
@@ -265,7 +292,11 @@ impl Detector {
 
     fn begin(&mut self, now: Time, seen: (Duration, Duration)) {
         if let Some(rate) = self.receive_rate {
-            self.probe = Some(Probe::new(now, seen, rate));
+            let least_share = match self.verdict {
+                CrossTraffic::Inelastic => LEAST_SHARE,
+                CrossTraffic::Elastic => 0.0,
+            };
+            self.probe = Some(Probe::new(now, seen, rate, least_share));
         }
     }
 
@@ -294,6 +325,7 @@ impl Detector {
         self.against = 0;
         if self.verdict == CrossTraffic::Inelastic {
             self.patience = (self.patience * 2).min(MOST_PATIENCE);
+            self.probation_until = now;
             self.side_since = now;
             self.is_long = false;
             self.mean = result.after.as_secs_f64();
@@ -310,7 +342,10 @@ impl Detector {
         self.side_since = now;
         self.patience = FIRST_PATIENCE;
         self.next_probe = match verdict {
-            CrossTraffic::Inelastic => now,
+            CrossTraffic::Inelastic => {
+                self.probation_until = now + PROBATION;
+                now
+            }
             CrossTraffic::Elastic => self.aligned(now + FIRST_PROBE),
         };
         evidence

@@ -63,10 +63,16 @@ pub(super) struct Probe {
 
 impl Probe {
     /// Begins with this base RTT and queueing delay, while the bundle's packets arrive at `receive_rate`, bytes/s.
-    pub(super) fn new(now: Time, (base, queue): (Duration, Duration), receive_rate: f64) -> Self {
+    /// The bundle gives up `least_share` of it at least.
+    pub(super) fn new(
+        now: Time,
+        (base, queue): (Duration, Duration),
+        receive_rate: f64,
+        least_share: f64,
+    ) -> Self {
         let rtt = base + queue;
         let share = DEPTH * queue.as_secs_f64() / rtt.as_secs_f64().max(1e-6);
-        let share = share.min(MAX_SHARE);
+        let share = share.max(least_share).min(MAX_SHARE);
         Self {
             ticks: 0,
             idle: 0,
