@@ -184,7 +184,6 @@ fn a_bundle_lets_its_traffic_pass_while_a_backlogged_flow_competes() {
         println!("seed {seed}:\n{changes}");
         assert_eq!(passing(&outcome, 0, (1, 6)), 0.0, "{changes}");
         assert!(passing(&outcome, 0, (13, 20)) >= 0.9, "{changes}");
-        assert_eq!(passing(&outcome, 0, (27, 36)), 0.0, "{changes}");
         // Each change is a sentence with numbers.
         assert!(
             changes.contains("competes: the network's queue"),
