@@ -3,6 +3,7 @@
 
 mod boundary;
 mod data_plane;
+pub mod elasticity;
 mod error;
 pub mod estimate;
 mod identity;

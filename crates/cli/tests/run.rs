@@ -157,24 +157,41 @@ fn each_example_of_ccp_runs() {
 #[test]
 fn each_example_of_a_bundle_runs() {
     let dir = tempfile::tempdir().unwrap();
-    let short = [
-        ("bundler-02.toml", "duration=11s"),
-        ("bundler-07.toml", "duration=300ms"),
-        ("bundler-09.toml", "duration=1s"),
-        ("bundler-13.toml", "duration=6s"),
-        ("bundler-13-backlogged.toml", "duration=31s"),
-        ("bundler-14.toml", "duration=1s"),
-        ("bundler-15.toml", "duration=1s"),
-        ("bundler-16.toml", "duration=16s"),
-        ("bundler-schedulers.toml", "duration=6s"),
+    // The phases of figure 10 last a minute each.
+    let phases = [
+        "duration=3s",
+        "flow.0.stop=1s",
+        "flow.1.start=1s",
+        "flow.1.stop=2s",
+        "flow.2.start=2s",
+        "flow.2.stop=3s",
+        "flow.3.start=1s",
+        "flow.3.stop=2s",
+        "flow.4.start=2s",
+        "flow.5.start=2s",
+    ];
+    let short: [(&str, &[&str]); 12] = [
+        ("bundler-02.toml", &["duration=11s"]),
+        ("bundler-07.toml", &["duration=300ms"]),
+        ("bundler-09.toml", &["duration=1s"]),
+        ("bundler-10.toml", &phases),
+        ("bundler-11.toml", &["duration=1s"]),
+        ("bundler-12.toml", &["duration=21s"]),
+        ("bundler-13-backlogged.toml", &["duration=31s"]),
+        ("bundler-13.toml", &["duration=6s"]),
+        ("bundler-14.toml", &["duration=1s"]),
+        ("bundler-15.toml", &["duration=1s"]),
+        ("bundler-16.toml", &["duration=16s"]),
+        ("bundler-schedulers.toml", &["duration=6s"]),
     ];
     assert_eq!(
         files(&scenarios().join("bundle")),
         short.len(),
         "each example is in this test"
     );
-    for (scenario, duration) in short {
-        let settings = ["--set", duration, "--set", "seeds=1"];
+    for (scenario, changes) in short {
+        let mut settings = vec!["--set", "seeds=1"];
+        settings.extend(changes.iter().flat_map(|change| ["--set", change]));
         runs(dir.path(), &format!("bundle/{scenario}"), &settings);
     }
 }

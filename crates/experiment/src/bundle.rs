@@ -23,4 +23,6 @@ pub struct BundleConfig {
     pub queue_time: Duration,
     /// Whether the boxes measure and never shape.
     pub observe: bool,
+    /// Whether the sendbox detects buffer-filling cross traffic.
+    pub detect: bool,
 }

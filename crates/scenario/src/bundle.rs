@@ -33,6 +33,7 @@ pub(crate) struct BundleTable {
     buffer: Buffer,
     queue_time: Duration,
     observe: bool,
+    detect: bool,
     span: Range<usize>,
 }
 
@@ -99,6 +100,7 @@ fn read_one(node: &Node, network: &Network, context: &Context<'_>) -> Option<Bun
     let buffer = fields.optional("buffer", quantity::buffer);
     let queue_time = fields.optional("queue_time", quantity::period);
     let observe = fields.optional("observe", quantity::boolean);
+    let detect = fields.optional("detect", quantity::boolean);
     let span = fields.span.clone();
     fields.finish();
     if is_off {
@@ -112,6 +114,7 @@ fn read_one(node: &Node, network: &Network, context: &Context<'_>) -> Option<Bun
         buffer: buffer.unwrap_or(BUFFER),
         queue_time: queue_time.unwrap_or(QUEUE_TIME),
         observe: observe.unwrap_or(false),
+        detect: detect.unwrap_or(true),
         span,
     })
 }
@@ -193,6 +196,7 @@ pub(crate) fn put_together(
                 queue,
                 queue_time: table.queue_time,
                 observe: table.observe,
+                detect: table.detect,
             }),
             Err(error) => say(format!("`queue`: {error}")),
         }

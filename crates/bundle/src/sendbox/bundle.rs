@@ -13,6 +13,7 @@ use super::enforce::{Enforced, RateBounds, RecentMax};
 use super::mode::{BackOff, Cause, Health, Mode, ModeChange, Reason};
 use super::pass_through::PassThroughRate;
 use super::{CrossTraffic, SendBundleConfig, signals};
+use crate::elasticity::{Detector, Evidence, Observation};
 use crate::estimate::{Estimates, Estimator};
 use crate::message::{Channel, Message};
 use crate::{BoundaryKey, BoxRole, EpochSize, Mark, OutgoingMessage, Refusal, Segment};
@@ -67,7 +68,14 @@ pub(super) struct SendBundle {
     matches_before: u64,
     back_off: BackOff,
     pub(super) cross_traffic: CrossTraffic,
+    /// `None` if another detector tells.
+    pub(super) detector: Option<Detector>,
+    /// Why the detector's verdict is as it is.
+    evidence: Option<Evidence>,
+    /// For detectors elsewhere.
     pass_through: Option<PassThroughRate>,
+    /// Bytes/s at which the queue of a probe, or of the algorithm before, begins to drain in pass-through.
+    rate_after_probe: Option<u64>,
     flow: Option<FlowId>,
     flow_since: Time,
     pub(super) controls: Option<Controls>,
@@ -88,7 +96,8 @@ pub(super) struct BoxParts<'a> {
 }
 
 impl SendBundle {
-    pub(super) fn new(config: &SendBundleConfig) -> Self {
+    /// A bundle whose probes have the box's `shift` in time.
+    pub(super) fn new(config: &SendBundleConfig, shift: Duration) -> Self {
         let mode = if config.observe {
             Mode::Observe
         } else {
@@ -111,7 +120,10 @@ impl SendBundle {
             matches_before: 0,
             back_off: BackOff::new(),
             cross_traffic: CrossTraffic::Inelastic,
+            detector: config.detect.then(|| Detector::new(shift)),
+            evidence: None,
             pass_through: None,
+            rate_after_probe: None,
             flow: None,
             flow_since: Time::ZERO,
             controls: None,
@@ -226,6 +238,9 @@ impl SendBundle {
                 if self.estimator.on_feedback(at, accepted.number, &feedback) {
                     let estimates = self.estimator.estimates();
                     self.receive_rate = estimates.receive_rate;
+                    if let (Some(detector), Some(rtt)) = (&mut self.detector, estimates.rtt) {
+                        detector.on_rtt(at, rtt);
+                    }
                     if let Some(rate) = estimates.receive_rate {
                         self.received_lately.on_sample(at, rate);
                     }
@@ -244,6 +259,7 @@ impl SendBundle {
         if !is_idle {
             let estimates = self.estimator.estimates();
             self.adapt_epoch(&estimates);
+            self.detect(now, &estimates);
             self.follow_mode(now, &estimates, box_of);
             self.invoke(now, &estimates, box_of);
             self.enforce(&estimates);
@@ -256,6 +272,39 @@ impl SendBundle {
         self.estimator.on_clock_jump(now);
         self.matches_before = self.estimator.matches();
         self.entered = now;
+    }
+
+    /// Follows the detector of buffer-filling cross traffic, if the box has one.
+    fn detect(&mut self, now: Time, estimates: &Estimates) {
+        let Some(detector) = &mut self.detector else {
+            return;
+        };
+        let evidence = detector.on_tick(Observation {
+            now,
+            receive_rate: estimates.receive_rate,
+            is_backlogged: !self.queue.is_empty(),
+            limits: matches!(self.mode, Mode::Control | Mode::PassThrough),
+        });
+        if evidence.is_some() {
+            self.evidence = evidence;
+        }
+        self.cross_traffic = detector.verdict();
+    }
+
+    /// What is sent while a probe of the detector runs, bytes/s.
+    fn probe_rate(&self) -> Option<u64> {
+        let rate = self.detector.as_ref()?.probe_rate()?;
+        Some((rate as u64).max(self.bounds.min))
+    }
+
+    /// The algorithm's rate, unless the detector needs another to tell who fills the network's queue, bytes/s.
+    fn controlled_rate(&self, rate: u64) -> u64 {
+        let least = self.detector.as_ref().and_then(Detector::least_rate);
+        match (self.probe_rate(), least) {
+            (Some(probe), Some(_)) => probe,
+            (Some(probe), None) => rate.min(probe),
+            (None, least) => rate.max(least.unwrap_or(0.0) as u64),
+        }
     }
 
     fn health(&self, now: Time, estimates: Estimates) -> Health {
@@ -339,7 +388,9 @@ impl SendBundle {
         };
         let rate = match self.mode {
             // After a restart of the receivebox there is no RTT for a moment.
-            Mode::Control => enforced.map_or(self.rate, |enforced| Some(enforced.rate)),
+            Mode::Control => enforced.map_or(self.rate, |enforced| {
+                Some(self.controlled_rate(enforced.rate))
+            }),
             Mode::PassThrough => self.rate,
             Mode::Observe | Mode::Measure | Mode::Released(_) => self.draining_rate(),
         };
@@ -376,7 +427,7 @@ impl SendBundle {
             (_, Some(cause)) => self.release(now, cause, box_of),
             (Mode::Measure, None) => self.take_over(now, estimates, box_of),
             (Mode::Control, None) => self.follow_control(now, estimates, box_of),
-            (Mode::PassThrough, None) => self.follow_pass_through(now, box_of),
+            (Mode::PassThrough, None) => self.follow_pass_through(now, estimates, box_of),
         }
     }
 
@@ -384,30 +435,61 @@ impl SendBundle {
         if self.controls.is_none() {
             self.release(now, Cause::Plane, box_of);
         } else if self.cross_traffic == CrossTraffic::Elastic {
+            // The algorithm has given way by now: what it gave up is there for the end hosts to take back.
             let measured = estimates.receive_rate.unwrap_or(0.0);
-            let rate = self.rate.map_or(measured, |rate| rate as f64);
-            self.pass_through = Some(PassThroughRate::new(rate));
+            let rate = self.received_lately.get().max(measured);
+            self.pass_through = self.detector.is_none().then(|| PassThroughRate::new(rate));
+            self.rate_after_probe = Some(rate as u64);
             self.hold_at = None;
-            self.change(now, Mode::PassThrough, Reason::Elastic, box_of);
-        }
-    }
-
-    fn follow_pass_through(&mut self, now: Time, box_of: &mut BoxParts<'_>) {
-        let queued = self.queued_bytes;
-        let rate = self
-            .pass_through
-            .as_mut()
-            .map(|controller| controller.update(now, queued, self.bounds.min));
-        self.set_rate(rate);
-        if self.cross_traffic == CrossTraffic::Inelastic {
-            // The algorithm starts again at the rate that is measured now.
             self.close(box_of);
-            self.change(now, Mode::Measure, Reason::Inelastic, box_of);
+            self.change(
+                now,
+                Mode::PassThrough,
+                Reason::Elastic(self.evidence),
+                box_of,
+            );
         }
     }
 
-    /// Starts the algorithm at the measured rate, and changes to it once its program runs: no slow start over flows
-    /// that run already.
+    fn follow_pass_through(&mut self, now: Time, estimates: &Estimates, box_of: &mut BoxParts<'_>) {
+        self.pass(now);
+        if self.cross_traffic == CrossTraffic::Inelastic {
+            let (Some(rate), Some(rtt)) = (estimates.receive_rate, estimates.mean_rtt) else {
+                return;
+            };
+            // The algorithm starts again at the rate that is measured now, and takes over once its program runs.
+            if self.start(now, (rate, rtt), estimates, box_of) {
+                let reason = Reason::Inelastic(self.evidence);
+                self.change(now, Mode::Control, reason, box_of);
+            }
+        } else if self.flow.is_some() {
+            // The verdict changed back before the program ran.
+            self.close(box_of);
+        }
+    }
+
+    /// The rate in pass-through. The detector here needs no queue at the sendbox but while it probes, so the end hosts
+    /// compete as they would without a box; other detectors pulse on a queue that is held for them.
+    fn pass(&mut self, now: Time) {
+        let queued = self.queued_bytes;
+        let floor = self.bounds.min;
+        let probe_rate = self.probe_rate();
+        let rate = match (&mut self.pass_through, probe_rate) {
+            (_, Some(rate)) => {
+                self.rate_after_probe.get_or_insert(rate + rate / 4);
+                Some(rate)
+            }
+            (Some(controller), None) => Some(controller.update(now, queued, floor)),
+            (None, None) => match self.rate_after_probe.take() {
+                Some(rate) => Some(rate.max(floor)),
+                None => self.draining_rate(),
+            },
+        };
+        self.set_rate(rate);
+    }
+
+    /// Changes to the algorithm at the measured rate once enough was measured: no slow start over flows that run
+    /// already.
     fn take_over(&mut self, now: Time, estimates: &Estimates, box_of: &mut BoxParts<'_>) {
         let (Some(rate), Some(rtt)) = (estimates.receive_rate, estimates.mean_rtt) else {
             return;
@@ -417,6 +499,19 @@ impl SendBundle {
         if matches < MIN_MEASURE_MATCHES || now.since(self.entered) < time {
             return;
         }
+        if self.start(now, (rate, rtt), estimates, box_of) {
+            self.change(now, Mode::Control, Reason::Measured(rate, rtt), box_of);
+        }
+    }
+
+    /// Starts the algorithm at this rate, bytes/s, and RTT; whether its program runs by now.
+    fn start(
+        &mut self,
+        now: Time,
+        (rate, rtt): (f64, Duration),
+        estimates: &Estimates,
+        box_of: &mut BoxParts<'_>,
+    ) -> bool {
         if self.flow.is_none() {
             // Traffic of requests does not fill the path all the time: the most that came is what the path
             // carries at least. What waits there already is not kept waiting.
@@ -437,17 +532,18 @@ impl SendBundle {
             let started = box_of.datapath.start(box_of.peer, &self.algorithm, &info);
             let Ok(flow) = started else {
                 self.release(now, Cause::Plane, box_of);
-                return;
+                return false;
             };
             // What happened before is not the algorithm's.
             let _ = self.estimator.take_progress();
             self.flow = Some(flow);
             self.flow_since = now;
         } else if self.controls.is_some() {
-            self.change(now, Mode::Control, Reason::Measured(rate, rtt), box_of);
+            return true;
         } else if now.since(self.flow_since) > GRACE {
             self.release(now, Cause::Plane, box_of);
         }
+        false
     }
 
     fn release(&mut self, now: Time, cause: Cause, box_of: &mut BoxParts<'_>) {

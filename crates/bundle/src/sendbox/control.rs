@@ -55,8 +55,14 @@ impl SendboxControl {
                 return Err(BundleError::Number(number));
             }
         }
+        // One for all bundles of the box.
+        let instance = configs.first().map_or(0, |config| config.channel.instance);
+        let shift = Duration::from_nanos(instance);
         Ok(Self {
-            bundles: configs.iter().map(SendBundle::new).collect(),
+            bundles: configs
+                .iter()
+                .map(|config| SendBundle::new(config, shift))
+                .collect(),
             configs: configs.to_vec(),
             by_number,
             datapath,
@@ -237,11 +243,13 @@ impl SendboxControl {
         Ok(now)
     }
 
-    /// A detector's verdict on a bundle's cross traffic; `false` if there is no such bundle.
+    /// Another detector's verdict on a bundle's cross traffic, for bundles without [`SendBundleConfig::detect`];
+    /// `false` if there is no such bundle.
     pub fn set_cross_traffic(&mut self, number: u32, verdict: CrossTraffic) -> bool {
         let bundle = self.by_number.get(&number);
         let bundle = bundle.and_then(|index| self.bundles.get_mut(*index));
         bundle
+            .filter(|bundle| bundle.detector.is_none())
             .map(|bundle| bundle.cross_traffic = verdict)
             .is_some()
     }

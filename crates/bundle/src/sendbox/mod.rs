@@ -80,6 +80,8 @@ pub struct SendBundleConfig {
     pub assured_rate: u64,
     /// Whether the box measures and never shapes.
     pub observe: bool,
+    /// Whether the box detects buffer-filling cross traffic itself; else [`Sendbox::set_cross_traffic`] tells.
+    pub detect: bool,
     /// Seed of what the queue draws.
     pub seed: u64,
 }
@@ -99,6 +101,7 @@ impl SendBundleConfig {
             min_rate: 125_000,
             assured_rate: 0,
             observe: false,
+            detect: true,
             seed: 0,
         }
     }
@@ -293,7 +296,8 @@ impl<P: BundlePacket> Sendbox<P> {
         Ok(())
     }
 
-    /// A detector's verdict on a bundle's cross traffic; `false` if there is no such bundle.
+    /// Another detector's verdict on a bundle's cross traffic, for bundles without [`SendBundleConfig::detect`];
+    /// `false` if there is no such bundle.
     pub fn set_cross_traffic(&mut self, number: u32, verdict: CrossTraffic) -> bool {
         self.control.set_cross_traffic(number, verdict)
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use fairwater_net::Time;
 
 use crate::IdentityFields;
+use crate::elasticity::Evidence;
 use crate::estimate::Estimates;
 
 /// What a sendbox does with a bundle's traffic.
@@ -90,10 +91,10 @@ impl fmt::Display for Cause {
 pub enum Reason {
     /// Enough was measured: rate in bytes/s, and mean RTT.
     Measured(f64, Duration),
-    /// Buffer-filling cross traffic was detected.
-    Elastic,
+    /// Buffer-filling cross traffic was detected; without evidence if another detector said so.
+    Elastic(Option<Evidence>),
     /// It is gone.
-    Inelastic,
+    Inelastic(Option<Evidence>),
     /// The box steps aside, and tries again after this time at the earliest.
     Fault(Cause, Duration),
     /// The cause has been gone for this time.
@@ -127,8 +128,14 @@ impl fmt::Display for ModeChange {
                 rate * 8e-6,
                 rtt.as_secs_f64() * 1e3
             ),
-            Reason::Elastic => f.write_str("since buffer-filling traffic competes"),
-            Reason::Inelastic => f.write_str("since no buffer-filling traffic competes any more"),
+            Reason::Elastic(evidence) => {
+                f.write_str("since buffer-filling traffic competes")?;
+                evidence.map_or(Ok(()), |evidence| write!(f, ": {evidence}"))
+            }
+            Reason::Inelastic(evidence) => {
+                f.write_str("since no buffer-filling traffic competes any more")?;
+                evidence.map_or(Ok(()), |evidence| write!(f, ": {evidence}"))
+            }
             Reason::Fault(cause, hold) => {
                 write!(
                     f,

@@ -4,6 +4,7 @@
 
 mod attack;
 mod control;
+mod elasticity;
 mod estimates;
 mod identity;
 mod many;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fairwater_bundle::{Cause, CrossTraffic, Mode};
+use fairwater_bundle::{Cause, CrossTraffic, Mode, SendBundleConfig};
 use fairwater_net::Probability;
 
 use crate::network::{BUNDLE, Network, Source, link, mbit, ms, send_config};
@@ -315,10 +315,16 @@ fn a_plane_that_is_gone_releases() {
     );
 }
 
-/// While elastic traffic competes, the sendbox's own queue is held at about 10 ms (Bundler §5.1).
+/// While elastic traffic competes, the sendbox's own queue is held at about 10 ms for another detector (Bundler §5.1).
 #[test]
-fn passes_through_while_elastic_traffic_competes() {
-    let mut network = controlled(Source::Window(mbit(48) / 10));
+fn passes_through_while_another_detector_says_that_elastic_traffic_competes() {
+    let config = SendBundleConfig {
+        detect: false,
+        ..send_config()
+    };
+    let source = Source::Window(mbit(48) / 10);
+    let mut network = Network::with(SHORT_QUEUE, &[link(48, 40, 2)], source, config);
+    network.run(seconds(3));
     assert!(
         network
             .sendbox

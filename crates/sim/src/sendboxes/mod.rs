@@ -321,6 +321,7 @@ impl Pair {
             queue_bytes: u64::MAX,
             queue_time: bundle.queue_time,
             observe: bundle.observe,
+            detect: bundle.detect,
             seed: rng.next_u64(),
             ..SendBundleConfig::new(channel.clone(), RECEIVEBOX, destinations.clone())
         };

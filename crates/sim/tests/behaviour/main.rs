@@ -9,6 +9,7 @@ mod check;
 mod conservation;
 mod datagrams;
 mod determinism;
+mod elasticity;
 mod grid;
 mod guests;
 mod incast;

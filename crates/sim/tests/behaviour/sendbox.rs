@@ -41,6 +41,7 @@ fn site(seed: u64, algorithm: Option<&str>) -> Experiment {
             }),
             queue_time: Duration::from_millis(250),
             observe: false,
+            detect: true,
         }));
     config
 }
