@@ -282,7 +282,7 @@ impl SendBundle {
         let evidence = detector.on_tick(Observation {
             now,
             receive_rate: estimates.receive_rate,
-            is_backlogged: !self.queue.is_empty(),
+            is_backlogged: self.queued_bytes > 0,
             limits: matches!(self.mode, Mode::Control | Mode::PassThrough),
         });
         if evidence.is_some() {

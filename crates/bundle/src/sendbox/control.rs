@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use fairwater_datapath::{Datapath, PeerId};
 use fairwater_net::Time;
