@@ -413,11 +413,10 @@ fn prefixes(node: &Node) -> Result<Vec<Prefix>, InvalidValue> {
 
 fn listen(node: &Node) -> Result<SocketAddr, InvalidValue> {
     let text = quantity::text(node)?;
-    let address = text.parse().map_err(|_| InvalidValue {
+    text.parse().map_err(|_| InvalidValue {
         message: format!("`{text}` is not an address with a port"),
         allowed: "an address such as `[::]:6790`".to_owned(),
-    });
-    address
+    })
 }
 
 fn receivebox_address(node: &Node) -> Result<SocketAddr, InvalidValue> {
