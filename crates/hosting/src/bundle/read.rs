@@ -402,7 +402,11 @@ fn prefixes(node: &Node) -> Result<Vec<Prefix>, InvalidValue> {
             .ok_or_else(|| InvalidValue::kind(node, "a prefix"))
     };
     match &node.value {
-        Value::Array(items) if !items.is_empty() => items.iter().map(prefix).collect(),
+        Value::Array(items) if items.is_empty() => Err(InvalidValue {
+            message: "no prefix is listed".to_owned(),
+            allowed: "a list such as `[\"10.2.0.0/16\"]`".to_owned(),
+        }),
+        Value::Array(items) => items.iter().map(prefix).collect(),
         Value::Text(_) => Ok(vec![prefix(node)?]),
         _ => Err(InvalidValue::kind(
             node,
