@@ -214,15 +214,21 @@ fn a_sendbox_that_hangs_or_is_killed_lets_packets_pass_and_a_stopped_one_leaves_
     };
     let interfaces = bundled.interfaces();
     let [_receive, send] = bundled.boxes();
-    let (hung, _) = gap(&bundled, || send.signal(Signal::STOP));
-    println!("hung: {hung:?}");
-    assert!(hung > Duration::from_millis(10), "nothing hung: {hung:?}");
-    // 50 ms, and what a busy machine adds.
-    assert!(hung <= Duration::from_millis(100), "{hung:?}");
-    send.signal(Signal::CONT);
-    eventually("the box goes on", || {
-        status(&bundled.file("send")).is_some_and(|it| it["stalls"].as_u64() > Some(0))
-    });
+    // A busy machine adds to the 50 ms: the least of three counts.
+    let mut gaps = Vec::new();
+    while gaps.len() < 3 && gaps.iter().all(|gap| *gap > Duration::from_millis(60)) {
+        let (hung, _) = gap(&bundled, || send.signal(Signal::STOP));
+        println!("hung: {hung:?}");
+        assert!(hung > Duration::from_millis(10), "nothing hung: {hung:?}");
+        gaps.push(hung);
+        send.signal(Signal::CONT);
+        eventually("the box goes on", || {
+            let status = status(&bundled.file("send"));
+            status.is_some_and(|it| it["stalls"].as_u64() > Some(0))
+        });
+    }
+    let hung = gaps.iter().min().unwrap();
+    assert!(*hung <= Duration::from_millis(60), "{gaps:?}");
     let (killed, lost) = gap(&bundled, || send.signal(Signal::KILL));
     println!("killed: {killed:?}, {lost} lost");
     assert!(killed <= Duration::from_millis(30), "{killed:?}");
