@@ -7,6 +7,7 @@ mod error;
 mod frame;
 mod observer;
 mod prefixes;
+mod punctuality;
 mod random;
 mod receivebox;
 mod sendbox;

@@ -14,6 +14,7 @@ use fairwater_proto::link::Poller;
 use fairwater_service::Stopper;
 
 use crate::observer::Observer;
+use crate::punctuality::ask_for_punctuality;
 use crate::socket::MessageSocket;
 use crate::{BoxError, MESSAGE_PORT};
 
@@ -135,6 +136,7 @@ fn now() -> Time {
 
 impl Worker {
     fn run(mut self, questions: &Receiver<Question>) {
+        ask_for_punctuality();
         // What can fail is making a poller: the box then answers nobody, which its sendboxes notice.
         let _ = self.work(questions);
     }

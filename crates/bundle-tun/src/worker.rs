@@ -17,6 +17,7 @@ use fairwater_service::Stopper;
 use crate::device::Device;
 use crate::diversion::Diversion;
 use crate::frame::{FlowHash, Frame};
+use crate::punctuality::ask_for_punctuality;
 use crate::socket::MessageSocket;
 
 /// Bytes of the longest frame.
@@ -85,8 +86,7 @@ fn micros(time: Time) -> u64 {
 impl Worker {
     /// Works until it is stopped, or a device is gone.
     pub(crate) fn run(mut self, questions: &Receiver<Question>) {
-        // Timers are exact to a microsecond, not to 50.
-        let _ = rustix::thread::set_current_timer_slack(Some(std::num::NonZeroU64::MIN));
+        ask_for_punctuality();
         // A device that is gone leaves nothing to do.
         let _ = self.work(questions);
         self.finish();

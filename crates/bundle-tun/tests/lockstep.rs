@@ -1,5 +1,7 @@
 //! The program that observes, held to `fairwater_bundle`: the same boundaries, and the same counters at each.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::cell::{Cell, RefCell};
 use std::env;
 use std::net::IpAddr;

@@ -98,7 +98,7 @@ impl Second {
             let mut found: Vec<f64> = found
                 .unwrap_or_default()
                 .into_iter()
-                .flatten()
+                .filter_map(|ping| ping.delay)
                 .map(|delay| delay.as_secs_f64() * 1e3)
                 .collect();
             found.sort_by(f64::total_cmp);

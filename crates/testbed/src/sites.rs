@@ -160,8 +160,7 @@ impl TwoSites {
         })
     }
 
-    /// Sends so many small datagrams from a machine to the receiver's host, which sends each back; returns when each came
-    /// back, `None` of those that did not within a second.
+    /// Sends so many small datagrams from a machine to the receiver's host, which sends each back.
     ///
     /// # Errors
     /// Those of the kernel.
@@ -170,7 +169,7 @@ impl TwoSites {
         from: Machine,
         family: Family,
         (count, interval): (usize, Duration),
-    ) -> io::Result<Vec<Option<Duration>>> {
+    ) -> io::Result<Vec<Ping>> {
         let any = SocketAddr::new(anywhere(family), 0);
         let to = SocketAddr::new(Self::receiver(family), 0);
         let echo = self
@@ -192,15 +191,19 @@ impl TwoSites {
             }
         });
         let began = Instant::now();
-        let mut sent_at = Vec::new();
-        let mut found = vec![None; count];
+        let mut found: Vec<Ping> = Vec::with_capacity(count);
         let last = interval * u32::try_from(count).unwrap_or(u32::MAX) + Duration::from_secs(1);
-        while began.elapsed() < last && found.iter().any(Option::is_none) {
-            let due = interval * u32::try_from(sent_at.len()).unwrap_or(u32::MAX);
-            if sent_at.len() < count && began.elapsed() >= due {
+        let is_open =
+            |found: &[Ping]| found.len() < count || found.iter().any(|ping| ping.delay.is_none());
+        while began.elapsed() < last && is_open(&found) {
+            let due = interval * u32::try_from(found.len()).unwrap_or(u32::MAX);
+            if found.len() < count && began.elapsed() >= due {
                 // A network that is not there yet loses it.
-                let _ = socket.send(&(sent_at.len() as u64).to_be_bytes());
-                sent_at.push(Instant::now());
+                let _ = socket.send(&(found.len() as u64).to_be_bytes());
+                found.push(Ping {
+                    sent: began.elapsed(),
+                    delay: None,
+                });
             }
             let mut buffer = [0; 64];
             let Ok(8) = socket.recv(&mut buffer) else {
@@ -208,16 +211,23 @@ impl TwoSites {
             };
             let number = buffer.first_chunk().copied().map(u64::from_be_bytes);
             let index = number.and_then(|number| usize::try_from(number).ok());
-            if let Some((at, place)) =
-                index.and_then(|index| sent_at.get(index).zip(found.get_mut(index)))
-            {
-                *place = Some(at.elapsed());
+            if let Some(ping) = index.and_then(|index| found.get_mut(index)) {
+                ping.delay = Some(began.elapsed().saturating_sub(ping.sent));
             }
         }
         stop.store(true, Relaxed);
         let _ = answers.join();
         Ok(found)
     }
+}
+
+/// A small datagram that was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ping {
+    /// When, since the first could be sent.
+    pub sent: Duration,
+    /// How long it took there and back; `None` if it did not come back within a second of the last one's time.
+    pub delay: Option<Duration>,
 }
 
 /// Bulk data under way, until this is dropped.

@@ -74,6 +74,8 @@ pub struct Estimator {
     /// The receivebox's counters, and number of the feedback that told them.
     counters: Option<(u64, ReceiveCounters)>,
     progress: Progress,
+    /// Packets sent when the present receivebox was heard of first.
+    unheard: u64,
     /// Packets sent when the losses were told last.
     loss_told_at: u64,
     /// When the present round trip began.
@@ -108,6 +110,7 @@ impl Default for Estimator {
             matched_at: None,
             counters: None,
             progress: Progress::default(),
+            unheard: 0,
             loss_told_at: 0,
             round_began: Time::ZERO,
             receivebox_epoch: EpochSize::INITIAL,
@@ -226,8 +229,11 @@ impl Estimator {
         })
     }
 
-    /// The receivebox has another instance: its counters begin again, which is no loss.
+    /// The receivebox has another instance: its counters begin again, which is no loss, and marks from before it are no
+    /// sign of a path that changes packets.
     pub fn on_receivebox_restart(&mut self) {
+        self.resolved = History::default();
+        self.unheard = self.sent.1;
         self.counters = None;
         self.window.clear();
         self.order.restart();
@@ -361,6 +367,10 @@ impl Estimator {
     }
 
     fn count_unmatched(&mut self, mark: &Mark) {
+        // Nobody was there to answer.
+        if mark.packets <= self.unheard {
+            return;
+        }
         // The receivebox has never told of boundaries that are none under its own N.
         if self.receivebox_epoch.begins_at(mark.boundary) {
             self.resolved.push(false);

@@ -255,3 +255,25 @@ fn equal_marks_are_both_discarded() {
     // What is matched is matched once.
     assert!(!estimator.on_feedback(Time::from_millis(151), 4, &feedback(4, 6)));
 }
+
+/// Boundary packets that were sent before the receivebox was there to answer say nothing about the path.
+#[test]
+fn marks_from_before_the_receivebox_was_known_are_not_unmatched() {
+    for is_known in [false, true] {
+        let mut estimator = Estimator::default();
+        if is_known {
+            estimator.on_receivebox_restart();
+        }
+        for number in 0..200 {
+            let boundary = (Boundary(number << 20), IdentityFields::TcpV4);
+            let sent_at = Time::from_millis(number);
+            estimator.on_sent(sent_at, 1_500, Some(boundary), EpochSize::INITIAL, false);
+        }
+        if !is_known {
+            estimator.on_receivebox_restart();
+        }
+        estimator.expire(Time::from_millis(60_000));
+        let expected = is_known.then_some(0.0);
+        assert_eq!(estimator.estimates().match_ratio, expected);
+    }
+}

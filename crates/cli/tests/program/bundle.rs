@@ -17,6 +17,9 @@ use crate::support::{Running, alone, fairwater, privileged};
 /// RTT of the link without queues.
 const RTT: Duration = Duration::from_millis(20);
 
+/// The longest gap that a hung sendbox may make: 50 ms, and the turn of a machine that is busy with tests.
+const HUNG: Duration = Duration::from_millis(65);
+
 /// Two sites with files for boxes.
 struct Bundled {
     sites: TwoSites,
@@ -117,7 +120,7 @@ impl Bundled {
             .sites
             .ping(from, Family::V4, (60, Duration::from_millis(50)));
         let found = found.unwrap();
-        let mut delays: Vec<_> = found.iter().flatten().copied().collect();
+        let mut delays: Vec<_> = found.iter().filter_map(|ping| ping.delay).collect();
         delays.sort();
         (delays[delays.len() / 2], found.len() - delays.len())
     }
@@ -150,8 +153,8 @@ fn eventually(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// The longest time without a datagram at the receiver's host, and how many of them were lost: one each millisecond
-/// from the sender's host, of which none waits for others as nothing else is sent.
+/// The longest time between two datagrams that arrive at the receiver's host, and how many were lost: about one each
+/// millisecond from the sender's host, of which none waits for others as nothing else is sent.
 fn gap(bundled: &Bundled, disturb: impl FnOnce() + Send) -> (Duration, usize) {
     let count = 1500;
     let found = thread::scope(|scope| {
@@ -165,14 +168,10 @@ fn gap(bundled: &Bundled, disturb: impl FnOnce() + Send) -> (Duration, usize) {
             .ping(Machine::Sender, Family::V4, (count, interval))
             .unwrap()
     });
-    let lost = found.iter().filter(|it| it.is_none()).count();
-    let mut longest = 0;
-    let mut run = 0;
-    for answer in &found {
-        run = if answer.is_none() { run + 1 } else { 0 };
-        longest = longest.max(run);
-    }
-    (Duration::from_millis(longest), lost)
+    let answered = found.iter().filter(|ping| ping.delay.is_some());
+    let sent: Vec<_> = answered.map(|ping| ping.sent).collect();
+    let longest = sent.windows(2).map(|pair| pair[1] - pair[0]).max();
+    (longest.unwrap_or(Duration::MAX), found.len() - sent.len())
 }
 
 #[test]
@@ -214,18 +213,25 @@ fn a_sendbox_that_hangs_or_is_killed_lets_packets_pass_and_a_stopped_one_leaves_
     };
     let interfaces = bundled.interfaces();
     let [_receive, send] = bundled.boxes();
-    let (hung, _) = gap(&bundled, || send.signal(Signal::STOP));
-    println!("hung: {hung:?}");
-    assert!(hung > Duration::from_millis(10), "nothing hung: {hung:?}");
-    // 50 ms, and what a busy machine adds.
-    assert!(hung <= Duration::from_millis(100), "{hung:?}");
-    send.signal(Signal::CONT);
-    eventually("the box goes on", || {
-        status(&bundled.file("send")).is_some_and(|it| it["stalls"].as_u64() > Some(0))
-    });
+    // A busy machine adds to the 50 ms: the least of three counts.
+    let mut gaps = Vec::new();
+    while gaps.len() < 3 && gaps.iter().all(|gap| *gap > HUNG) {
+        let (hung, _) = gap(&bundled, || send.signal(Signal::STOP));
+        println!("hung: {hung:?}");
+        assert!(hung > Duration::from_millis(10), "nothing hung: {hung:?}");
+        gaps.push(hung);
+        send.signal(Signal::CONT);
+        eventually("the box goes on", || {
+            let status = status(&bundled.file("send"));
+            status.is_some_and(|it| it["stalls"].as_u64() > Some(0))
+        });
+    }
+    let hung = gaps.iter().min().unwrap();
+    assert!(*hung <= HUNG, "{gaps:?}");
     let (killed, lost) = gap(&bundled, || send.signal(Signal::KILL));
     println!("killed: {killed:?}, {lost} lost");
-    assert!(killed <= Duration::from_millis(30), "{killed:?}");
+    // 10 ms on an idle machine.
+    assert!(killed <= Duration::from_millis(40), "{killed:?}");
     drop(send);
     let mut send = bundled.start(Machine::SenderRouter, "send");
     send.signal(Signal::INT);

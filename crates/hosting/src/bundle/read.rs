@@ -402,7 +402,11 @@ fn prefixes(node: &Node) -> Result<Vec<Prefix>, InvalidValue> {
             .ok_or_else(|| InvalidValue::kind(node, "a prefix"))
     };
     match &node.value {
-        Value::Array(items) if !items.is_empty() => items.iter().map(prefix).collect(),
+        Value::Array(items) if items.is_empty() => Err(InvalidValue {
+            message: "no prefix is listed".to_owned(),
+            allowed: "a list such as `[\"10.2.0.0/16\"]`".to_owned(),
+        }),
+        Value::Array(items) => items.iter().map(prefix).collect(),
         Value::Text(_) => Ok(vec![prefix(node)?]),
         _ => Err(InvalidValue::kind(
             node,
@@ -413,11 +417,10 @@ fn prefixes(node: &Node) -> Result<Vec<Prefix>, InvalidValue> {
 
 fn listen(node: &Node) -> Result<SocketAddr, InvalidValue> {
     let text = quantity::text(node)?;
-    let address = text.parse().map_err(|_| InvalidValue {
+    text.parse().map_err(|_| InvalidValue {
         message: format!("`{text}` is not an address with a port"),
         allowed: "an address such as `[::]:6790`".to_owned(),
-    });
-    address
+    })
 }
 
 fn receivebox_address(node: &Node) -> Result<SocketAddr, InvalidValue> {
