@@ -66,7 +66,7 @@ impl Default for HtbOptions {
             leaves: LeafScheduler::FlowMap,
             bands: 1,
             band_of_dscp: [0; 64],
-            stale_after: Duration::from_millis(40),
+            stale_after: Duration::from_millis(30),
             max_segments: None,
             ring_bytes: 1 << 20,
         }
