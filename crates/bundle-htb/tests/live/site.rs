@@ -1,5 +1,6 @@
 //! Two sites, a pair of interfaces between them, and the boxes of one bundle in one process.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd};
@@ -25,6 +26,8 @@ pub(crate) const PORT: &str = "site0";
 pub(crate) const SENDER: &str = "10.77.0.1";
 pub(crate) const RECEIVER: &str = "10.77.0.2";
 pub(crate) const BUNDLE: u32 = 7;
+/// How long feedback is under way: the network between the sites.
+const WAY: Duration = Duration::from_millis(20);
 
 /// The time by `CLOCK_MONOTONIC`, as the programs have it.
 pub(crate) fn now() -> Time {
@@ -107,6 +110,8 @@ pub(crate) struct Boxes {
     pub(crate) control: SendboxControl,
     pub(crate) kernel_receivebox: KernelReceivebox,
     receivebox: Receivebox,
+    /// Feedback under way, and when it arrives.
+    under_way: VecDeque<(Time, Vec<u8>)>,
     plane: Plane,
 }
 
@@ -141,6 +146,7 @@ impl Boxes {
             control,
             kernel_receivebox,
             receivebox: Receivebox::new(&configs)?,
+            under_way: VecDeque::new(),
             plane,
         })
     }
@@ -154,11 +160,15 @@ impl Boxes {
         while now() < end {
             let time = now();
             self.kernel_receivebox.turn(&mut self.receivebox).unwrap();
-            self.sendbox.read(&mut self.control).unwrap();
             while let Some(message) = self.receivebox.poll_message() {
-                self.control
-                    .on_message(time, there, &message.bytes)
-                    .unwrap();
+                self.under_way.push_back((time + WAY, message.bytes));
+            }
+            self.sendbox.read(&mut self.control).unwrap();
+            while let Some((at, _)) = self.under_way.front()
+                && *at <= time
+            {
+                let (at, bytes) = self.under_way.pop_front().unwrap();
+                self.control.on_message(at, there, &bytes).unwrap();
             }
             self.sendbox.turn(time, &mut self.control).unwrap();
             while let Some(message) = self.control.poll_message() {
