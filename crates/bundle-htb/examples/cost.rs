@@ -109,7 +109,7 @@ fn tcp(from: &str, to: &str, options: usize) -> Vec<u8> {
     if options > 12 {
         bytes[at + 12..at + 16].copy_from_slice(&words[12..]);
     }
-    bytes[at - 8] = ((20 + options) / 4 << 4) as u8;
+    bytes[at - 8] = (((20 + options) / 4) << 4) as u8;
     bytes
 }
 
