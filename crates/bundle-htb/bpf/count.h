@@ -86,7 +86,7 @@ static __always_inline void count(struct counters *counters, u32 bytes, bool is_
 
 /* A super-packet while it is expanded. */
 struct expansion {
-	SOURCE *source;
+	SOURCE source;
 	struct packet *p;
 	struct counters *counters;
 	const struct settings *settings;
@@ -150,7 +150,7 @@ static long count_segment(u32 index, struct expansion *e)
 
 /* Counts the packet at work, which is of the bundle. `size` bytes of payload are in each segment, 0 if it is none;
  * `kind` is the kernel's kind of segmentation. */
-static __always_inline void count_packet(SOURCE *source, struct packet *p, u32 bundle,
+static __always_inline void count_packet(SOURCE source, struct packet *p, u32 bundle,
 					 const struct settings *settings, u32 size, u32 kind, bool fixed_id,
 					 u32 network)
 {

@@ -7,8 +7,8 @@
 
 #ifdef TRACED
 
-#define SOURCE void
-static __always_inline long load(SOURCE *source, u32 at, void *to, u32 size)
+#define SOURCE u64
+static __always_inline long load(SOURCE source, u32 at, void *to, u32 size)
 {
 	struct packet *p = packet_at_work();
 
@@ -17,33 +17,33 @@ static __always_inline long load(SOURCE *source, u32 at, void *to, u32 size)
 	return bpf_probe_read_kernel(to, size, (const void *)(p->data + at));
 }
 
-static __always_inline u32 length_of(SOURCE *source)
+static __always_inline u32 length_of(SOURCE source)
 {
 	struct packet *p = packet_at_work();
 
 	return p ? p->length : 0;
 }
 
-static __always_inline u32 tags_of(SOURCE *source)
+static __always_inline u32 tags_of(SOURCE source)
 {
 	return 0;
 }
 
 #else
 
-#define SOURCE struct __sk_buff
-static __always_inline long load(SOURCE *source, u32 at, void *to, u32 size)
+#define SOURCE struct __sk_buff *
+static __always_inline long load(SOURCE source, u32 at, void *to, u32 size)
 {
 	return bpf_skb_load_bytes(source, at, to, size);
 }
 
-static __always_inline u32 length_of(SOURCE *source)
+static __always_inline u32 length_of(SOURCE source)
 {
 	return source->len;
 }
 
 /* Tags that the device took off. */
-static __always_inline u32 tags_of(SOURCE *source)
+static __always_inline u32 tags_of(SOURCE source)
 {
 	return source->vlan_present;
 }
@@ -54,7 +54,7 @@ static __always_inline u32 tags_of(SOURCE *source)
 #define BITS16(at) __builtin_bswap16(*(const u16 *)(at))
 #define BITS32(at) __builtin_bswap32(*(const u32 *)(at))
 
-static __always_inline u8 byte_at(SOURCE *source, u32 at)
+static __always_inline u8 byte_at(SOURCE source, u32 at)
 {
 	u8 byte = 0;
 

@@ -32,7 +32,7 @@ int BPF_PROG(fw_sent, const struct sk_buff *skb, const struct net_device *device
 	if (link_header == 14 && p->linear >= HEAD && !bpf_probe_read_kernel(p->head, HEAD, skb->data))
 		is_plain = read_plain(p, p->head + 14, p->head + HEAD, p->length - 14, BITS16(p->head + 12));
 	if (!is_plain) {
-		if (!parse(NULL))
+		if (!parse(0))
 			return 0;
 		network = p->network_at;
 	}
@@ -41,6 +41,6 @@ int BPF_PROG(fw_sent, const struct sk_buff *skb, const struct net_device *device
 	if (!settings)
 		return 0;
 	read_segmentation(skb, &size, &kind);
-	count_packet(NULL, p, bundle, settings, size, kind, is_fixed_id(kind), network);
+	count_packet(0, p, bundle, settings, size, kind, is_fixed_id(kind), network);
 	return 0;
 }

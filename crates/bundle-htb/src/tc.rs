@@ -24,6 +24,8 @@ mod rtm {
 
 const CREATE: u16 = 0x400;
 const EXCLUSIVE: u16 = 0x200;
+/// Without this the kernel tells a class to those who listen for changes, and not to who asks.
+const ECHO: u16 = 8;
 const REPLACE: u16 = 0x100;
 /// `TC_H_ROOT`.
 const TOP: u32 = u32::MAX;
@@ -248,7 +250,7 @@ impl Tc {
         let mut batch = Batch::default();
         for minor in minors {
             let body = message(self.interface, ROOT | minor, 0, 0);
-            batch.push(rtm::GET_CLASS, 0, &body);
+            batch.push(rtm::GET_CLASS, ECHO, &body);
         }
         let mut sum = (0, 0);
         self.netlink.submit(&mut batch, |_, body| {
@@ -264,7 +266,7 @@ impl Tc {
         const PARAMETERS: u16 = 1;
         let mut batch = Batch::default();
         let body = message(self.interface, ROOT | minor, 0, 0);
-        batch.push(rtm::GET_CLASS, 0, &body);
+        batch.push(rtm::GET_CLASS, ECHO, &body);
         let mut found = None;
         let result = self.netlink.submit(&mut batch, |_, body| {
             let options = find(body.get(20..).unwrap_or_default(), OPTIONS);

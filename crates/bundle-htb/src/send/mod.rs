@@ -133,6 +133,22 @@ impl HtbSendbox {
     /// The kernel refuses.
     pub fn turn(&mut self, now: Time, control: &mut SendboxControl) -> Result<(), HtbError> {
         self.programs.beat(now);
+        self.read(control)?;
+        if now >= control.next_timeout() {
+            self.count(now, control)?;
+            control.on_timer(now);
+        }
+        let is_held = self.obey(now, control)?;
+        self.next_turn = now + if is_held { TURN_WHILE_HELD } else { TURN };
+        Ok(())
+    }
+
+    /// Tells the control which boundary packets left. Call before it is given messages: feedback of a packet that it
+    /// does not know of yet would be of no use.
+    ///
+    /// # Errors
+    /// The ring cannot be read.
+    pub fn read(&mut self, control: &mut SendboxControl) -> Result<(), HtbError> {
         for boundary in self.programs.ring.drain()? {
             let bundle = boundary.bundle as usize;
             let is_app_limited = self
@@ -150,12 +166,6 @@ impl HtbSendbox {
             };
             control.on_boundary(bundle, mark);
         }
-        if now >= control.next_timeout() {
-            self.count(now, control)?;
-            control.on_timer(now);
-        }
-        let is_held = self.obey(now, control)?;
-        self.next_turn = now + if is_held { TURN_WHILE_HELD } else { TURN };
         Ok(())
     }
 

@@ -52,8 +52,8 @@ pub struct HtbOptions {
     /// Age of the heartbeat from which on nothing is shaped. [`HtbSendbox::turn`](super::HtbSendbox::turn) has to be
     /// called more often.
     pub stale_after: Duration,
-    /// Most segments of the super-packets that this machine's own TCP hands to the interface: one of 64 kB keeps a link
-    /// of 96 Mbit/s busy for 5.5 ms. Forwarded super-packets are those that GRO makes at the interface where they come
+    /// Most segments of the super-packets that this machine's own TCP hands to the interface, on connections that begin
+    /// later: one of 64 kB keeps a link of 96 Mbit/s busy for 5.5 ms. Forwarded super-packets are those that GRO makes at the interface where they come
     /// in (`ip link set dev … gro_max_size`), which is not touched.
     pub max_segments: Option<u32>,
     /// Bytes of the ring of boundary packets, a power of two and a multiple of the page's size.
@@ -66,7 +66,7 @@ impl Default for HtbOptions {
             leaves: LeafScheduler::FlowMap,
             bands: 1,
             band_of_dscp: [0; 64],
-            stale_after: Duration::from_millis(40),
+            stale_after: Duration::from_millis(30),
             max_segments: None,
             ring_bytes: 1 << 20,
         }

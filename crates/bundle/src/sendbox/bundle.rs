@@ -84,6 +84,8 @@ pub(super) struct SendBundle {
     received_lately: RecentMax,
     bounds: RateBounds,
     last_sent_at: Time,
+    /// The latest tick, and packets sent up to then.
+    ticked: (Time, u64),
     messages_due: bool,
 }
 
@@ -134,6 +136,7 @@ impl SendBundle {
                 assured: config.assured_rate,
             },
             last_sent_at: Time::ZERO,
+            ticked: (Time::ZERO, 0),
             messages_due: false,
         }
     }
@@ -258,7 +261,7 @@ impl SendBundle {
         let is_idle = self.queued_bytes == 0 && now.since(self.last_sent_at) > IDLE;
         if !is_idle {
             let estimates = self.estimator.estimates();
-            self.adapt_epoch(&estimates);
+            self.adapt_epoch(now, &estimates);
             self.detect(now, &estimates);
             self.follow_mode(now, &estimates, box_of);
             self.invoke(now, &estimates, box_of);
@@ -316,11 +319,19 @@ impl SendBundle {
         }
     }
 
-    fn adapt_epoch(&mut self, estimates: &Estimates) {
+    fn adapt_epoch(&mut self, now: Time, estimates: &Estimates) {
+        let (bytes, packets) = self.estimator.sent();
+        let (then, before) = std::mem::replace(&mut self.ticked, (now, packets));
         let (Some(min_rtt), Some(rate)) = (estimates.min_rtt, estimates.send_rate) else {
+            // Nothing was matched yet: at a high rate there may be too many boundaries to match any.
+            let rate = (packets - before) as f64 / now.since(then).as_secs_f64().max(1e-3);
+            let epoch = self.epoch.adapted(Duration::ZERO, rate);
+            if epoch > self.epoch {
+                self.epoch = epoch;
+                self.messages_due = true;
+            }
             return;
         };
-        let (bytes, packets) = self.estimator.sent();
         let mean_bytes = bytes as f64 / packets.max(1) as f64;
         let epoch = self.epoch.adapted(min_rtt, rate / mean_bytes.max(1.0));
         if epoch != self.epoch {

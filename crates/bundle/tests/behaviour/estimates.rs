@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fairwater_bundle::estimate::{Estimator, MinRtt};
-use fairwater_bundle::{Boundary, EpochSize, Feedback, IdentityFields, ReceiveCounters};
+use fairwater_bundle::{Boundary, EpochSize, Feedback, IdentityFields, Mark, ReceiveCounters};
 use fairwater_net::{Capacity, Rate, RateSchedule, Time};
 use proptest::prelude::*;
 
@@ -276,4 +276,60 @@ fn marks_from_before_the_receivebox_was_known_are_not_unmatched() {
         let expected = is_known.then_some(0.0);
         assert_eq!(estimator.estimates().match_ratio, expected);
     }
+}
+
+/// Totals and marks of an outside queue make the same estimates as the packets one by one.
+#[test]
+fn an_outside_queue_makes_the_same_estimates() {
+    let (mut inside, mut outside) = (Estimator::default(), Estimator::default());
+    let epoch = EpochSize::INITIAL;
+    let mut counters = ReceiveCounters::default();
+    for index in 0..4_000u64 {
+        let sent_at = Time::from_micros(20_000 + index * 100);
+        let boundary = Boundary(index.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 8);
+        let fields = IdentityFields::TcpV4;
+        inside.on_sent(sent_at, 1_200, Some((boundary, fields)), epoch, false);
+        let total = (1_200 * (index + 1), index + 1);
+        if index % 9 == 0 {
+            outside.on_sent_total(total, epoch);
+        }
+        if epoch.begins_at(boundary) {
+            outside.on_sent_total(total, epoch);
+            outside.on_boundary(Mark {
+                boundary,
+                fields,
+                sent_at,
+                bytes: total.0,
+                packets: total.1,
+                is_app_limited: false,
+            });
+        }
+        counters.bytes += 1_200;
+        counters.packets += 1;
+        if epoch.begins_at(boundary) {
+            let feedback = Feedback {
+                boundary,
+                counters,
+                received_at: sent_at,
+                epoch,
+            };
+            let at = sent_at + ms(10);
+            let matched = [&mut inside, &mut outside]
+                .map(|estimator| estimator.on_feedback(at, index + 1, &feedback));
+            assert_eq!(matched, [true, true]);
+        }
+    }
+    outside.on_sent_total(inside.sent(), epoch);
+    let now = Time::from_millis(500);
+    assert!(inside.matches() > 100);
+    assert_eq!(inside.estimates(), outside.estimates());
+    assert_eq!(inside.sent(), outside.sent());
+    assert_eq!(inside.take_progress(), outside.take_progress());
+    assert_eq!(
+        inside.in_flight(now, epoch, Some(1e6)),
+        outside.in_flight(now, epoch, Some(1e6))
+    );
+    assert_eq!(inside.since_mark().0, outside.since_mark().0);
+    // A total that falls says nothing.
+    assert!(!outside.on_sent_total((1, 1), epoch));
 }

@@ -3,14 +3,19 @@
 use std::time::Duration;
 
 use fairwater_bundle::message::ReplayWindow;
-use fairwater_bundle::{BundleSecret, ReceiveBundleConfig, Receivebox, Refusal};
+use fairwater_bundle::{
+    BundleSecret, EpochSize, Identity, OutgoingMessage, ReceiveBundleConfig, ReceiveCounters,
+    Receivebox, Refusal, SendboxControl,
+};
 use fairwater_net::Time;
+use fairwater_wire::Packet;
 use proptest::prelude::*;
 
 use crate::network::{
-    BUNDLE, Network, Source, channel, link, mbit, ms, prefix, receivebox_address, sendbox_address,
+    BUNDLE, Network, Source, channel, link, mbit, ms, prefix, receivebox, receivebox_address,
+    send_config, sendbox_address,
 };
-use crate::plane::constant_rate;
+use crate::plane::{Plane, constant_rate};
 
 fn network() -> Network {
     let mut network = Network::new(
@@ -199,4 +204,56 @@ proptest! {
         prop_assert!(receivebox.on_message(Time::ZERO, sendbox_address(), &bytes).is_err());
         prop_assert_eq!(receivebox.poll_message(), None);
     }
+}
+
+/// A box that counts packets elsewhere tells the same as a box that sees them.
+#[test]
+fn boundaries_that_another_counted_are_told_the_same() {
+    let key = BundleSecret([3; 32]).boundary_key();
+    let (mut seen, mut told) = (receivebox(22), receivebox(22));
+    let mut messages: [Vec<OutgoingMessage>; 2] = [Vec::new(), Vec::new()];
+    for other in [&mut seen, &mut told] {
+        let (plane, datapath) = Plane::new(&constant_rate(1));
+        let mut control = SendboxControl::new(&[send_config()], datapath, plane.peer).unwrap();
+        // The sendbox becomes known.
+        for at in [1, 300].map(Time::from_millis) {
+            control.on_timer(at);
+            while let Some(asked) = control.poll_message() {
+                let _ = other.on_message(at, sendbox_address(), &asked.bytes);
+            }
+            if let Some(greeting) = other.poll_message() {
+                let from = receivebox_address();
+                control.on_message(at, from, &greeting.bytes).unwrap();
+                while let Some(epoch) = control.poll_message() {
+                    let known = other.on_message(at, sendbox_address(), &epoch.bytes);
+                    known.unwrap();
+                }
+            }
+        }
+    }
+    let mut counters = ReceiveCounters::default();
+    for index in 0..500 {
+        let at = Time::from_millis(1_000 + u64::from(index));
+        let bytes = crate::packets::tcp(5, index, 1_000).bytes;
+        let packet = Packet::parse_ip(&bytes).unwrap();
+        seen.on_packet(at, &packet, None);
+        counters.bytes += 1_000;
+        counters.packets += 1;
+        let hash = key.hash(&Identity::of(&packet).unwrap());
+        // Some counts come late, as those of another processor may.
+        let mut late = counters;
+        late.packets -= u64::from(index % 7 == 0 && index > 0);
+        if EpochSize::INITIAL.begins_at(hash) {
+            told.on_boundary(at, 0, hash, counters);
+            told.on_boundary(at, 0, hash, late);
+        }
+        told.on_boundary(at, 9, hash, counters);
+    }
+    for (other, into) in [&mut seen, &mut told].into_iter().zip(&mut messages) {
+        while let Some(message) = other.poll_message() {
+            into.push(message);
+        }
+    }
+    assert!(messages[0].len() > 10, "{}", messages[0].len());
+    assert_eq!(messages[0], messages[1]);
 }
