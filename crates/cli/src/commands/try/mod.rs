@@ -2,6 +2,7 @@
 
 mod back_end;
 mod candidate;
+mod over_quic;
 mod progress;
 mod rounds;
 mod table;
@@ -37,6 +38,7 @@ Examples:
   sudo fairwater try reno reno:report=10ms --link \"trace:cell.up 40ms 100pkt loss=0.01%\"
   sudo fairwater try cubic --json | jq '.runs[] | {name, utilisation}'
   fairwater try cubic --against kernel:cubic --on sim
+  fairwater try copa --against kernel:cubic --over quic
 
 A link is a capacity (12mbit, or trace:FILE in mahimahi's format) and an RTT (20ms), and optionally
 a buffer (160pkt, 100kB or 1bdp), loss=0.01%, queue=fq_codel, mark=20pkt (ECN marks while more
@@ -83,6 +85,16 @@ pub(crate) struct Args {
     /// Back end: `linux`, this machine's TCP, or `sim`, the simulator [default: linux if possible]
     #[arg(long, value_name = "BACKEND", hide_possible_values = true)]
     on: Option<BackendArgument>,
+    /// Transport: `tcp`, or `quic`, connections of noq on the same link in virtual time, where
+    /// `kernel:cubic` and `kernel:reno` stand for noq's own
+    #[arg(
+        long,
+        value_name = "TRANSPORT",
+        default_value = "tcp",
+        hide_possible_values = true,
+        conflicts_with = "on"
+    )]
+    over: Transport,
     /// Send over IPv6
     #[arg(long)]
     ipv6: bool,
@@ -108,6 +120,13 @@ pub(crate) struct Args {
     quiet: bool,
 }
 
+/// What carries the flows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Transport {
+    Tcp,
+    Quic,
+}
+
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let arguments: Vec<CandidateArgument> = args
         .algorithms
@@ -118,6 +137,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let hosted = candidate::hosted(&arguments);
     let link = link(args)?;
     report_page::check(&args.report)?;
+    if args.over == Transport::Quic {
+        let results = over_quic::run(args, link, &arguments)?;
+        return finish(args, &results);
+    }
     let results = match ChosenBackend::find(args.on, &arguments) {
         ChosenBackend::Linux => on_linux(args, link, &arguments, &hosted)?,
         ChosenBackend::Sim { because } => {
@@ -346,6 +369,7 @@ impl From<LabError> for Failure {
             | LabError::Duration { .. }
             | LabError::SimulatedIpv6
             | LabError::Simulator(_)
+            | LabError::Quic(_)
             | LabError::TraceFile { .. }
             | LabError::Trace { .. } => Self::BadInput(error.to_string()),
         }
