@@ -49,6 +49,9 @@ pub enum LabError {
         /// What is wrong, by line.
         source: TraceError,
     },
+    /// It cannot run over QUIC.
+    #[error("over QUIC: {0}")]
+    Quic(String),
     /// The caller cancelled.
     #[error("cancelled")]
     Cancelled,

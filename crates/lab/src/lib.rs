@@ -20,9 +20,11 @@
 mod comparison;
 mod error;
 pub mod input;
+mod over_quic;
 pub mod points;
 mod simulated;
 
 pub use comparison::{Candidate, Comparison, run};
 pub use error::LabError;
+pub use over_quic::{QuicController, over_quic};
 pub use simulated::{Simulated, simulate};

@@ -46,6 +46,7 @@ pub mod transfer;
 pub mod virtual_time;
 
 pub use factory::{Factory, FactoryStatus, Options, QuicError};
+pub use fairwater_algorithms::Choice as Algorithm;
 pub use handle::{DeliveryRate, Handle};
 #[cfg(feature = "noq")]
 pub use noq::NoqController;

@@ -61,6 +61,7 @@ impl Stack {
                 Signal::EcnBytes,
                 Signal::PacketsAcked,
                 Signal::BytesPending,
+                Signal::PacketsInFlight,
                 Signal::WasTimeout,
             ],
         };

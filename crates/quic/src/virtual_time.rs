@@ -8,10 +8,11 @@
 mod ends;
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fairwater_net::{Capacity, Ecn, Link, LinkSpec, Packet, PacketTimes, Time};
+use fairwater_net::{Capacity, DropReason, Ecn, Link, LinkSpec, Packet, PacketTimes, Time};
 use noq_proto::congestion::ControllerFactory;
 use thiserror::Error;
 
@@ -34,7 +35,7 @@ pub struct VirtualFlow {
 /// What is run.
 #[derive(Clone)]
 pub struct VirtualRun {
-    /// The path; traces are not read.
+    /// The path.
     pub link: LinkSpec,
     /// Virtual time.
     pub duration: Duration,
@@ -50,15 +51,29 @@ pub struct VirtualRun {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum VirtualError {
-    /// The link is a delivery trace.
-    #[error("the link must have a rate: traces are not read here")]
+    /// The link is a delivery trace, which only [`VirtualRun::run_over`] takes.
+    #[error("a delivery trace is to be read first")]
     Trace,
+    /// The observer ended it.
+    #[error("stopped")]
+    Stopped,
     /// TLS or its certificate.
     #[error("TLS: {0}")]
     Tls(String),
     /// A connection could not be made.
     #[error(transparent)]
     Connect(#[from] noq_proto::ConnectError),
+}
+
+/// A datagram that the link dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DroppedDatagram {
+    /// When.
+    pub at: Time,
+    /// Bytes with headers.
+    pub size_bytes: u32,
+    /// Why.
+    pub reason: DropReason,
 }
 
 /// What one connection did.
@@ -72,10 +87,10 @@ pub struct FlowOutcome {
     pub packets: Vec<PacketTimes>,
     /// When datagrams were handed to the link, and their sizes without headers.
     pub sent: Vec<(Time, u32)>,
-    /// Window after each ACK, bytes.
-    pub windows: Vec<(Time, u64)>,
+    /// Window in bytes, and pacing rate in bytes/s (0 for none), after each datagram from the server.
+    pub controls: Vec<(Time, u64, u64)>,
     /// Datagrams that the link dropped.
-    pub dropped: u64,
+    pub dropped: Vec<DroppedDatagram>,
     /// Why the connection was lost.
     pub lost: Option<String>,
     /// Path MTU at the end, bytes of UDP payload.
@@ -96,11 +111,11 @@ impl FlowOutcome {
     #[must_use]
     pub fn mean_window(&self, from: Time, to: Time) -> f64 {
         let within: Vec<_> = self
-            .windows
+            .controls
             .iter()
-            .filter(|(at, _)| (from..to).contains(at))
+            .filter(|(at, ..)| (from..to).contains(at))
             .collect();
-        let sum: u64 = within.iter().map(|(_, window)| window).sum();
+        let sum: u64 = within.iter().map(|(_, window, _)| window).sum();
         sum as f64 / within.len().max(1) as f64
     }
 
@@ -151,19 +166,31 @@ fn client_address(flow: usize) -> SocketAddr {
 }
 
 impl VirtualRun {
-    /// Runs it.
+    /// Runs it over a link with a rate.
     ///
     /// # Errors
     /// See [`VirtualError`].
     pub fn run(&self) -> Result<Vec<FlowOutcome>, VirtualError> {
         let capacity: Capacity = self.link.capacity.load(|_| Err(VirtualError::Trace))?;
+        self.run_over(&capacity, &mut |_| ControlFlow::Continue(()))
+    }
+
+    /// Runs it over a link of this capacity. `observe` hears the time at each event, and may end it.
+    ///
+    /// # Errors
+    /// See [`VirtualError`].
+    pub fn run_over(
+        &self,
+        capacity: &Capacity,
+        observe: &mut dyn FnMut(Time) -> ControlFlow<()>,
+    ) -> Result<Vec<FlowOutcome>, VirtualError> {
         let link = LinkSpec {
             seed: self.seed,
             ..self.link.clone()
         };
         let ends = Ends::new(self.seed, self.start)?;
         let mut network = Network {
-            forward: link.forward(&capacity),
+            forward: link.forward(capacity),
             reverse: link.reverse(),
             outcomes: vec![FlowOutcome::default(); self.flows.len()],
         };
@@ -174,6 +201,9 @@ impl VirtualRun {
         let mut now = Time::ZERO;
         let end = Time::ZERO + self.duration;
         loop {
+            if observe(now).is_break() {
+                return Err(VirtualError::Stopped);
+            }
             network.deliver(now, &mut clients, &mut server);
             for client in &mut clients {
                 client.turn(now, &mut network)?;
@@ -217,12 +247,17 @@ impl Network {
             server.receive(now, flow, &bytes, ecn, self);
         }
         for dropped in self.forward.drain_dropped() {
-            self.outcomes[dropped.packet.flow].dropped += 1;
+            let datagram = DroppedDatagram {
+                at: dropped.at,
+                size_bytes: dropped.packet.size_bytes(),
+                reason: dropped.reason,
+            };
+            self.outcomes[dropped.packet.flow].dropped.push(datagram);
         }
         while let Some(delivered) = self.reverse.poll(now) {
             let Datagram { flow, bytes, ecn } = delivered.packet;
-            if let Some(window) = clients[flow].receive(now, &bytes, ecn) {
-                self.outcomes[flow].windows.push((now, window));
+            if let Some((window, rate)) = clients[flow].receive(now, &bytes, ecn) {
+                self.outcomes[flow].controls.push((now, window, rate));
             }
         }
     }

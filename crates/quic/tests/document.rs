@@ -1,7 +1,5 @@
 //! `docs/quic.md` shows what compiles and declares what the code declares.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use fairwater_lang::Signal;
 use fairwater_quic::Stack;
 

@@ -106,7 +106,7 @@ impl RunningServer {
         };
         get(&config, &AtomicBool::new(false), &mut |_| {
             if !hurry.load(Ordering::Relaxed) {
-                thread::sleep(Duration::from_millis(5));
+                thread::sleep(Duration::from_millis(20));
             }
         })
     }
@@ -193,7 +193,7 @@ fn a_plane_dies_and_returns_in_the_middle_of_a_transfer() {
     let factory = Options::default().plane(&socket).noq("copa").unwrap();
     assert!(!factory.status().is_connected, "that is no error");
     let hurry = AtomicBool::new(false);
-    let server = RunningServer::start(Content::Zeros(60_000_000), Some(Arc::clone(&factory)), None);
+    let server = RunningServer::start(Content::Zeros(12_000_000), Some(Arc::clone(&factory)), None);
     thread::scope(|scope| {
         let transfers: Vec<_> = (0..2)
             .map(|_| scope.spawn(|| server.get_slowly(None, &hurry)))
@@ -218,7 +218,7 @@ fn a_plane_dies_and_returns_in_the_middle_of_a_transfer() {
         hurry.store(true, Ordering::Relaxed);
         for transfer in transfers {
             let fetched = transfer.join().unwrap().unwrap();
-            assert_eq!(fetched.bytes, 60_000_000);
+            assert_eq!(fetched.bytes, 12_000_000);
         }
     });
     let served = server.stop();

@@ -212,8 +212,8 @@ impl Client {
         Ok(())
     }
 
-    /// A datagram arrives; the window after it.
-    pub(super) fn receive(&mut self, now: Time, bytes: &[u8], ecn: Ecn) -> Option<u64> {
+    /// A datagram arrives; window and pacing rate after it.
+    pub(super) fn receive(&mut self, now: Time, bytes: &[u8], ecn: Ecn) -> Option<(u64, u64)> {
         let end = self.connection.as_mut()?;
         let instant = end.instant(now);
         let path = FourTuple::new(server_address(), Some(client_address(self.number).ip()));
@@ -227,7 +227,10 @@ impl Client {
         }
         end.connection
             .congestion_state(PathId::ZERO)
-            .map(|controller| controller.window())
+            .map(|controller| {
+                let metrics = controller.metrics();
+                (metrics.congestion_window, metrics.pacing_rate.unwrap_or(0))
+            })
     }
 
     /// Does what is due, and sends.

@@ -8,7 +8,7 @@ use fairwater_linux::{Options, probe};
 use fairwater_testbed::{USER_TCP, UserPlane};
 
 use super::candidate::{CandidateArgument, Sender};
-use super::{Args, Over};
+use super::{Args, Transport};
 use crate::backend::BackendArgument;
 use crate::failure::Failure;
 
@@ -23,9 +23,14 @@ pub(super) enum Hosts {
     Utcp(InProcessPlane),
 }
 
-/// Checks what `--over utcp` needs of the other arguments.
+/// Checks what `--over` needs of the other arguments.
 pub(super) fn check(args: &Args, arguments: &[CandidateArgument]) -> Result<(), Failure> {
-    if args.over == Over::Linux {
+    if args.over == Transport::Quic && args.on.is_some() {
+        return Err(Failure::BadInput(
+            "--over quic runs in virtual time: leave out --on".to_owned(),
+        ));
+    }
+    if args.over != Transport::Utcp {
         return Ok(());
     }
     let refuse = |message: &str| Err(Failure::BadInput(message.to_owned()));
@@ -58,7 +63,7 @@ pub(super) fn check(args: &Args, arguments: &[CandidateArgument]) -> Result<(), 
 impl Hosts {
     /// Hosts the algorithms, and tells the comparison where they are.
     pub(super) fn start(
-        over: Over,
+        over: Transport,
         hosted: &[NamedAlgorithm],
         arguments: &[CandidateArgument],
         comparison: &mut Comparison,
@@ -66,7 +71,7 @@ impl Hosts {
         if hosted.is_empty() {
             return Ok(Self::None);
         }
-        if over == Over::Utcp {
+        if over == Transport::Utcp {
             let plane = InProcessPlane::start(hosted)?;
             comparison.user_plane = Some(UserPlane::new(plane.connector()));
             let names = hosted.iter().map(|(name, _)| format!("{USER_TCP}{name}"));

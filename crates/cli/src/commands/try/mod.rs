@@ -3,6 +3,7 @@
 mod back_end;
 mod candidate;
 mod hosts;
+mod over_quic;
 mod progress;
 mod rounds;
 mod table;
@@ -39,6 +40,7 @@ Examples:
   sudo fairwater try cubic --json | jq '.runs[] | {name, utilisation}'
   fairwater try cubic --against kernel:cubic --on sim
   sudo fairwater try cubic --over utcp --against kernel:cubic
+  fairwater try copa --against kernel:cubic --over quic
 
 A link is a capacity (12mbit, or trace:FILE in mahimahi's format) and an RTT (20ms), and optionally
 a buffer (160pkt, 100kB or 1bdp), loss=0.01%, queue=fq_codel, mark=20pkt (ECN marks while more
@@ -88,15 +90,15 @@ pub(crate) struct Args {
     /// Back end: `linux`, this machine's TCP, or `sim`, the simulator [default: linux if possible]
     #[arg(long, value_name = "BACKEND", hide_possible_values = true)]
     on: Option<BackendArgument>,
-    /// TCP that sends for Fairwater's algorithms: `linux`, the kernel's, or `utcp`, one in user space,
-    /// to the kernel's
+    /// Transport: `tcp`; `utcp`, a TCP in user space that sends to the kernel's; or `quic`, connections of noq on the
+    /// same link in virtual time, where `kernel:cubic` and `kernel:reno` stand for noq's own
     #[arg(
         long,
-        value_name = "TCP",
-        hide_possible_values = true,
-        default_value = "linux"
+        value_name = "TRANSPORT",
+        default_value = "tcp",
+        hide_possible_values = true
     )]
-    over: Over,
+    over: Transport,
     /// Send over IPv6
     #[arg(long)]
     ipv6: bool,
@@ -122,13 +124,15 @@ pub(crate) struct Args {
     quiet: bool,
 }
 
-/// Which TCP sends for hosted algorithms.
+/// What carries the flows of hosted algorithms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Over {
-    /// The kernel's.
-    Linux,
-    /// One in user space.
+enum Transport {
+    /// The back end's TCP.
+    Tcp,
+    /// A TCP in user space.
     Utcp,
+    /// QUIC, in virtual time.
+    Quic,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
@@ -143,9 +147,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     report_page::check(&args.report)?;
     hosts::check(args, &arguments)?;
     let asked = match args.over {
+        Transport::Quic => {
+            let results = over_quic::run(args, link, &arguments)?;
+            return finish(args, &results);
+        }
         // The simulator has but one TCP.
-        Over::Utcp => args.on.or(Some(BackendArgument::Linux)),
-        Over::Linux => args.on,
+        Transport::Utcp => args.on.or(Some(BackendArgument::Linux)),
+        Transport::Tcp => args.on,
     };
     let results = match ChosenBackend::find(asked, &arguments) {
         ChosenBackend::Linux => on_linux(args, link, &arguments, &hosted)?,
@@ -293,7 +301,7 @@ fn comparison<C>(args: &Args, link: LinkSpec, candidates: Vec<Candidate<C>>) -> 
         duration: args.duration,
         together: args.together,
         ipv6: args.ipv6,
-        program: if args.bulk || args.over == Over::Utcp {
+        program: if args.bulk || args.over == Transport::Utcp {
             TrafficProgram::Bulk
         } else {
             TrafficProgram::Iperf3
@@ -348,6 +356,7 @@ impl From<LabError> for Failure {
             | LabError::Duration { .. }
             | LabError::SimulatedIpv6
             | LabError::Simulator(_)
+            | LabError::Quic(_)
             | LabError::TraceFile { .. }
             | LabError::Trace { .. } => Self::BadInput(error.to_string()),
         }
