@@ -304,7 +304,11 @@ impl Receiver {
     pub fn read(&mut self, bytes: u64) {
         self.taken = self.taken.saturating_add(bytes).min(self.delivered());
         let edge = self.taken.saturating_add(self.receive_window);
-        if edge < self.edge.saturating_add(self.mss.min(self.receive_window / 2)) {
+        if edge
+            < self
+                .edge
+                .saturating_add(self.mss.min(self.receive_window / 2))
+        {
             return;
         }
         self.read = self.taken;

@@ -56,7 +56,10 @@ impl Run<'_> {
             return Err(TestbedError::Timing);
         }
         preflight::require(self.program).map_err(TestbedError::Missing)?;
-        let in_user_space = self.senders.iter().filter(|sender| sender.is_in_user_space());
+        let in_user_space = self
+            .senders
+            .iter()
+            .filter(|sender| sender.is_in_user_space());
         let in_user_space = in_user_space.count();
         if in_user_space > 0 && (in_user_space < self.senders.len() || self.has_guests()) {
             return Err(TestbedError::Network(

@@ -74,12 +74,7 @@ pub(crate) struct UserTcp {
 /// write, as a TUN device.
 pub(crate) fn device() -> io::Result<(OwnedFd, OwnedFd)> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let ends = rustix::net::socketpair(
-        AddressFamily::UNIX,
-        SocketType::SEQPACKET,
-        flags,
-        None,
-    )?;
+    let ends = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
     for end in [&ends.0, &ends.1] {
         let socket = socket2::SockRef::from(end);
         socket.set_send_buffer_size(DEVICE_QUEUE_BYTES)?;
@@ -119,7 +114,11 @@ impl UserTcp {
 
     /// What was sent, once all flows have ended.
     pub(crate) fn finished(&mut self) -> Result<Option<UserLog>, String> {
-        if self.sender.as_ref().is_some_and(|thread| !thread.is_finished()) {
+        if self
+            .sender
+            .as_ref()
+            .is_some_and(|thread| !thread.is_finished())
+        {
             return Ok(None);
         }
         let log = match self.sender.take().map(JoinHandle::join) {
@@ -169,7 +168,9 @@ struct Outgoing {
 impl Outgoing {
     fn new(path: &Path, flow: &FlowSpec<'_>) -> Self {
         let name = flow.congestion_control;
-        let end = flow.stop.map_or(flow.duration, |stop| stop.min(flow.duration));
+        let end = flow
+            .stop
+            .map_or(flow.duration, |stop| stop.min(flow.duration));
         Self {
             from: SocketAddr::new(path.sender_address, flow.source_port()),
             to: SocketAddr::new(path.receiver_address, flow.server_port()),
@@ -209,7 +210,9 @@ impl Outgoing {
     }
 
     fn sample(&mut self, at: Time, driver: &Driver<DescriptorPort>) {
-        let connection = self.connection.and_then(|id| driver.endpoint().connection(id));
+        let connection = self
+            .connection
+            .and_then(|id| driver.endpoint().connection(id));
         let Some(connection) = connection.filter(|c| c.state() == State::Established) else {
             return;
         };

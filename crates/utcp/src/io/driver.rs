@@ -100,7 +100,7 @@ impl<P: PacketPort> Driver<P> {
     /// # Errors
     /// See [`StreamError`].
     pub fn write(&mut self, id: ConnectionId, bytes: &[u8]) -> Result<usize, StreamError> {
-        self.endpoint.write(self.now(), id, bytes)
+        self.endpoint.write(id, bytes)
     }
 
     /// [`Endpoint::read`].
@@ -108,7 +108,7 @@ impl<P: PacketPort> Driver<P> {
     /// # Errors
     /// There is no such connection.
     pub fn read(&mut self, id: ConnectionId, out: &mut [u8]) -> Result<usize, StreamError> {
-        self.endpoint.read(self.now(), id, out)
+        self.endpoint.read(id, out)
     }
 
     /// [`Endpoint::abort`].

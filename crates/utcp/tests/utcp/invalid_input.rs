@@ -150,10 +150,10 @@ proptest! {
                 };
                 let open = |host: &Host, id| host.endpoint.connection(id).is_some_and(|c| c.close_reason().is_none());
                 if open(from, of_from) && stream.written < stream.length {
-                    let _ = from.endpoint.write(now, of_from, &[1; 5000]).map(|count| stream.written += count as u64);
+                    let _ = from.endpoint.write(of_from, &[1; 5000]).map(|count| stream.written += count as u64);
                 }
                 let mut bytes = [0; 3000];
-                let _ = to.endpoint.read(now, of_to, &mut bytes);
+                let _ = to.endpoint.read(of_to, &mut bytes);
             }
             if let Some((spoils, to_client, back, shift)) = changes.next() {
                 let count = network.seen.len();

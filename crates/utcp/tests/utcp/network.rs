@@ -331,7 +331,7 @@ impl Stream {
             let bytes: Vec<u8> = (self.written..end)
                 .map(|at| byte_at(at, self.salt))
                 .collect();
-            let taken = host.endpoint.write(now, id, &bytes).expect("open");
+            let taken = host.endpoint.write(id, &bytes).expect("open");
             self.written += taken as u64;
             if taken == 0 {
                 return;
@@ -345,7 +345,7 @@ impl Stream {
     /// Reads once.
     pub(crate) fn read(&mut self, host: &mut Host, now: Time, id: ConnectionId) {
         let mut bytes = vec![0; self.chunk];
-        let count = host.endpoint.read(now, id, &mut bytes).expect("known");
+        let count = host.endpoint.read(id, &mut bytes).expect("known");
         for (byte, at) in bytes[..count].iter().zip(self.read..) {
             assert_eq!(*byte, byte_at(at, self.salt), "at offset {at}");
         }

@@ -63,11 +63,7 @@ fn reports_about_nothing_in_flight_or_beyond_reason_change_nothing() {
     let (near, _) = network.open();
     network.run(Duration::from_millis(50));
     let now = network.now;
-    network
-        .client
-        .endpoint
-        .write(now, near, &[1; 20_000])
-        .unwrap();
+    network.client.endpoint.write(near, &[1; 20_000]).unwrap();
     network.send_all();
     let big = network.last(true).bytes.clone();
     let mss = |network: &Network| network.client.endpoint.connection(near).unwrap().mss();

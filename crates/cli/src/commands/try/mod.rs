@@ -90,7 +90,12 @@ pub(crate) struct Args {
     on: Option<BackendArgument>,
     /// TCP that sends for Fairwater's algorithms: `linux`, the kernel's, or `utcp`, one in user space,
     /// to the kernel's
-    #[arg(long, value_name = "TCP", hide_possible_values = true, default_value = "linux")]
+    #[arg(
+        long,
+        value_name = "TCP",
+        hide_possible_values = true,
+        default_value = "linux"
+    )]
     over: Over,
     /// Send over IPv6
     #[arg(long)]
