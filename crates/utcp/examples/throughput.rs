@@ -54,7 +54,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let plane = Plane::seqpacket(config, "/nonexistent/plane", 0);
     let port = DescriptorPort::new(device, MTU);
     let begun = Instant::now();
-    let mut driver = Driver::new(EndpointConfig::default(), plane, port, begun);
+    let mut driver = Driver::new(EndpointConfig::default(), plane, port, begun)?;
     let to = SocketAddr::from((KERNEL, 80));
     let id = driver.connect(SocketAddr::from((OURS, 40_000)), to, "cubic")?;
     let block = vec![0; 1 << 18];

@@ -71,7 +71,7 @@ impl Site {
             key: [9; 16],
             ..EndpointConfig::default()
         };
-        let driver = Driver::new(endpoint, plane, port, Instant::now());
+        let driver = Driver::new(endpoint, plane, port, Instant::now())?;
         let mut site = Self {
             namespace,
             driver,
