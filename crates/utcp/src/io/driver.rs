@@ -193,8 +193,7 @@ impl<P: PacketPort> Driver<P> {
             Err(error) => return Err(error.into()),
         }
         // What signals once has been seen.
-        self.poller.wait(Some(Duration::ZERO))?;
-        Ok(())
+        self.poller.wait(Some(Duration::ZERO)).map(drop)
     }
 
     /// Waits for the plane's link as it is now: it comes and goes.

@@ -34,13 +34,11 @@ fn one_end_after_the_other() {
         (State::FinWait2, State::CloseWait)
     );
     // Half-close: the other direction goes on.
-    let now = network.now;
     let mut down = Stream::new(100_000, 3);
-    down.write(&mut network.server, now, far);
+    down.write(&mut network.server, far);
     while !down.is_done() {
         assert!(network.step());
-        let now = network.now;
-        down.read(&mut network.client, now, near);
+        down.read(&mut network.client, near);
     }
     network.send_all();
     assert!(matches!(
@@ -139,7 +137,6 @@ fn a_lost_last_ack_is_sent_again_and_time_wait_begins_anew() {
 fn what_was_given_up_is_reset() {
     let mut network = Network::plain();
     let (near, far) = network.open();
-    let now = network.now;
     network.client.endpoint.write(near, b"last words").unwrap();
     network.run(Duration::from_millis(50));
     let client = &mut network.client;
@@ -166,7 +163,6 @@ fn data_for_nobody_is_reset_and_a_silent_peer_does_not_hold_a_released_connectio
     let (near, far) = network.open();
     network.client.endpoint.release(near).unwrap();
     network.run(Duration::from_secs(1));
-    let now = network.now;
     network
         .server
         .endpoint

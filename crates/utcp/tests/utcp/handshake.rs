@@ -87,7 +87,6 @@ fn both_ends_may_begin_at_the_same_time() {
     network.server.endpoint.write(far, b"pong").unwrap();
     network.run(Duration::from_secs(1));
     let mut bytes = [0; 8];
-    let now = network.now;
     assert_eq!(network.client.endpoint.read(near, &mut bytes), Ok(4));
     assert_eq!(&bytes[..4], b"pong");
     assert_eq!(network.server.endpoint.read(far, &mut bytes), Ok(4));
