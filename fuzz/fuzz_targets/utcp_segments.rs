@@ -10,9 +10,7 @@ use fairwater_datapath::{Config as DatapathConfig, Datapath};
 use fairwater_fuzz::Input;
 use fairwater_net::Time;
 use fairwater_proto::Dialect;
-use fairwater_utcp::{
-    Config, ConnectionId, Ecn, Endpoint, EndpointConfig, State, TcpConfig,
-};
+use fairwater_utcp::{Config, ConnectionId, Ecn, Endpoint, EndpointConfig, State, TcpConfig};
 use fairwater_wire::{
     Checksum, EcnCodepoint, Packet, SackBlock, SackBlocks, Seq, TcpFlags, TcpOption, compose,
 };
@@ -173,10 +171,10 @@ fuzz_target!(|data: &[u8]| {
                 };
                 match (choice, input.u8() % 4) {
                     (8 | 9, _) => {
-                        let _ = endpoint.write(now, id, &vec![7; usize::from(input.u8()) * 64]);
+                        let _ = endpoint.write(id, &vec![7; usize::from(input.u8()) * 64]);
                     }
                     (10, _) => {
-                        let _ = endpoint.read(now, id, &mut vec![0; usize::from(input.u8()) * 64]);
+                        let _ = endpoint.read(id, &mut vec![0; usize::from(input.u8()) * 64]);
                     }
                     (_, 0) => drop(endpoint.shutdown(id)),
                     (_, 1) => drop(endpoint.release(id)),

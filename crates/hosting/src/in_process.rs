@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use fairwater_plane::Plane;
 use fairwater_proto::link::{Link, in_process};
-use fairwater_service::{Config, Endpoints, Server};
+use fairwater_service::{Config, Endpoints, Server, ServiceNotice};
 
 use crate::hosted::HostError;
 use crate::plane::plane_of_named;
@@ -96,7 +96,12 @@ fn serve(
         for link in links.try_iter() {
             server.add_link(link);
         }
-        for notice in server.service_mut().drain_notices() {
+        let notices = server.service_mut().drain_notices();
+        let is_news = |notice: &ServiceNotice| {
+            use ServiceNotice::{Connected, Disconnected};
+            !matches!(notice, Connected { .. } | Disconnected { .. })
+        };
+        for notice in notices.filter(is_news) {
             // Without a receiver, nobody wants notices.
             let _ = notify.send(notice.to_string());
         }

@@ -237,7 +237,7 @@ impl Try<'_> {
         let _edge = self.attach_edge(&path, guests.as_ref())?;
         let sampler = Sampler::start(senders, clock, count, self.run.ipv6, SAMPLE_PERIOD)
             .map_err(TestbedError::system("start the sampler"))?;
-        let mut user = self.start_user_tcp(&path, user_device, clock)?;
+        let mut user = self.start_user_tcp(&path, user_device.as_ref(), clock)?;
         let mut flows = match user {
             Some(_) => Vec::new(),
             None => self.start_flows(&path, senders)?,
@@ -348,12 +348,15 @@ impl Try<'_> {
     fn start_user_tcp(
         &self,
         path: &Path,
-        device: Option<OwnedFd>,
+        device: Option<&OwnedFd>,
         clock: Clock,
     ) -> Result<Option<UserTcp>, TestbedError> {
         let (Some(device), Some(plane)) = (device, &self.run.user_plane) else {
             return Ok(None);
         };
+        // The emulator's end must not be hung up before the emulator has ended.
+        let device = device.try_clone();
+        let device = device.map_err(TestbedError::system("share the sender's device"))?;
         let ecn = match uses_ecn(self.run.experiment) {
             true => Ecn::Classic,
             false => Ecn::Off,

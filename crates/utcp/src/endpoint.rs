@@ -134,7 +134,7 @@ impl Endpoint {
         }
         let numbers = self.numbers(now, local, remote);
         let config = self.config.connection.clone();
-        let connection = Connection::connect(config, (local, remote), numbers, now);
+        let connection = Connection::connect(config, (local, remote), numbers);
         let slot = self.host(connection, algorithm, false);
         Ok(self.name(slot))
     }
@@ -219,12 +219,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// See [`StreamError`].
-    pub fn write(
-        &mut self,
-        _now: Time,
-        id: ConnectionId,
-        bytes: &[u8],
-    ) -> Result<usize, StreamError> {
+    pub fn write(&mut self, id: ConnectionId, bytes: &[u8]) -> Result<usize, StreamError> {
         self.change(id, |connection| connection.write(bytes))?
     }
 
@@ -232,12 +227,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// There is no such connection.
-    pub fn read(
-        &mut self,
-        _now: Time,
-        id: ConnectionId,
-        out: &mut [u8],
-    ) -> Result<usize, StreamError> {
+    pub fn read(&mut self, id: ConnectionId, out: &mut [u8]) -> Result<usize, StreamError> {
         self.change(id, |connection| connection.read(out))
     }
 
@@ -383,7 +373,7 @@ impl Endpoint {
         }
         let numbers = self.numbers(now, local, remote);
         let config = self.config.connection.clone();
-        if let Some(connection) = Connection::accept(config, packet, numbers, now) {
+        if let Some(connection) = Connection::accept(config, packet, numbers) {
             self.host(connection, &algorithm, true);
         }
     }

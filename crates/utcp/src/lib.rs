@@ -27,7 +27,7 @@
 //! let now = Time::from_millis(1);
 //! let own = "192.0.2.2:40000".parse()?;
 //! let connection = client.connect(now, own, "192.0.2.1:80".parse()?, "cubic")?;
-//! client.write(now, connection, b"hello")?;
+//! client.write(connection, b"hello")?;
 //!
 //! let mut packet = [0; 1500];
 //! let mut is_moving = true;
@@ -44,7 +44,7 @@
 //! }
 //! let accepted = server.accept().ok_or("no connection")?;
 //! let mut bytes = [0; 10];
-//! let length = server.read(now, accepted, &mut bytes)?;
+//! let length = server.read(accepted, &mut bytes)?;
 //! assert_eq!(&bytes[..length], b"hello");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

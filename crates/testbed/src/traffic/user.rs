@@ -266,7 +266,7 @@ fn send(
     let links = Arc::clone(&plane.0);
     let plane = Plane::new(config, Dialect::Own, 0, move || links());
     let begun = Instant::now();
-    let mut driver = Driver::new(endpoint, plane, DescriptorPort::new(device, mtu), begun);
+    let mut driver = Driver::new(endpoint, plane, DescriptorPort::new(device, mtu), begun)?;
     let block = vec![0; 1 << 16];
     let mut sampled = Duration::ZERO;
     // The plane knows its datapath before the first flow begins.

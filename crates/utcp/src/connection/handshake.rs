@@ -143,7 +143,7 @@ impl Connection {
     /// Answers a SYN: the first packet to send is a SYN-ACK. `None` if the packet is no SYN, or its options cannot be
     /// read.
     #[must_use]
-    pub fn accept(config: Config, syn: &Packet<'_>, numbers: Numbers, now: Time) -> Option<Self> {
+    pub fn accept(config: Config, syn: &Packet<'_>, numbers: Numbers) -> Option<Self> {
         let tcp = syn.tcp()?;
         let other = TcpFlags::ACK | TcpFlags::RST | TcpFlags::FIN;
         if !tcp.flags().contains(TcpFlags::SYN) || tcp.flags().intersects(other) {
@@ -155,7 +155,7 @@ impl Connection {
         let mut handshake = Handshake::active(numbers.isn);
         handshake.is_active = false;
         handshake.offer = Some(Offer::new(&tcp, &options, remote.is_ipv6()));
-        Some(Self::new(config, (local, remote), numbers, handshake, now))
+        Some(Self::new(config, (local, remote), numbers, handshake))
     }
 
     /// RFC 9293 §3.10.7.3.

@@ -73,10 +73,9 @@ impl Connection {
         config: Config,
         (local, remote): (SocketAddr, SocketAddr),
         numbers: Numbers,
-        now: Time,
     ) -> Self {
         let handshake = Handshake::active(numbers.isn);
-        Self::new(config, (local, remote), numbers, handshake, now)
+        Self::new(config, (local, remote), numbers, handshake)
     }
 
     fn new(
@@ -84,7 +83,6 @@ impl Connection {
         (local, remote): (SocketAddr, SocketAddr),
         numbers: Numbers,
         handshake: Handshake,
-        _now: Time,
     ) -> Self {
         let most = fairwater_tcp::MAX_RECEIVE_WINDOW;
         config.tcp.receive_window = config.tcp.receive_window.clamp(1, most);

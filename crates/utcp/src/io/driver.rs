@@ -1,11 +1,12 @@
 //! The loop around an endpoint.
 
 use std::io;
+use std::os::fd::{AsRawFd, RawFd};
 use std::time::{Duration, Instant};
 
 use fairwater_datapath::{Config, Connection as Plane};
 use fairwater_net::Time;
-use fairwater_proto::link::Pollable;
+use fairwater_proto::link::{Pollable, Poller};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
@@ -21,6 +22,10 @@ pub struct Driver<P> {
     plane: Plane,
     port: P,
     origin: Instant,
+    /// Waits for the plane's link, some of whose descriptors signal once.
+    poller: Poller,
+    /// Descriptors that it waits for.
+    watched: Vec<RawFd>,
 }
 
 /// How long [`Driver::turn`] may wait for something to do.
@@ -49,14 +54,18 @@ impl<P: PacketPort> Driver<P> {
 
     /// A host behind `port`, whose flows are the plane's that `plane` leads to, or under the fallback while there is
     /// none. Times are since `origin`, those of `plane` too.
-    #[must_use]
-    pub fn new(config: EndpointConfig, plane: Plane, port: P, origin: Instant) -> Self {
-        Self {
+    ///
+    /// # Errors
+    /// Too many files are open.
+    pub fn new(config: EndpointConfig, plane: Plane, port: P, origin: Instant) -> io::Result<Self> {
+        Ok(Self {
             endpoint: Endpoint::new(config, plane.peer()),
             plane,
             port,
             origin,
-        }
+            poller: Poller::new()?,
+            watched: Vec::new(),
+        })
     }
 
     /// The endpoint, to be read.
@@ -100,7 +109,7 @@ impl<P: PacketPort> Driver<P> {
     /// # Errors
     /// See [`StreamError`].
     pub fn write(&mut self, id: ConnectionId, bytes: &[u8]) -> Result<usize, StreamError> {
-        self.endpoint.write(self.now(), id, bytes)
+        self.endpoint.write(id, bytes)
     }
 
     /// [`Endpoint::read`].
@@ -108,7 +117,7 @@ impl<P: PacketPort> Driver<P> {
     /// # Errors
     /// There is no such connection.
     pub fn read(&mut self, id: ConnectionId, out: &mut [u8]) -> Result<usize, StreamError> {
-        self.endpoint.read(self.now(), id, out)
+        self.endpoint.read(id, out)
     }
 
     /// [`Endpoint::abort`].
@@ -170,20 +179,32 @@ impl<P: PacketPort> Driver<P> {
         let timers = self.endpoint.next_timeout().into_iter().chain(of_plane);
         let until = timers.min().map_or(longest, |at| at.since(self.now()));
         let timeout = Timespec::try_from(until.min(longest)).map_err(io::Error::other)?;
+        self.watch_plane()?;
         let events = match self.port.is_full() {
             true => PollFlags::IN | PollFlags::OUT,
             false => PollFlags::IN,
         };
-        let device = self.port.descriptor();
-        let [one, other] = self.plane.sources();
-        let of_plane = [one, other].into_iter().flatten();
-        let mut fds: Vec<_> = of_plane
-            .map(|source| PollFd::from_borrowed_fd(source.fd, PollFlags::IN))
-            .collect();
-        fds.push(PollFd::from_borrowed_fd(device, events));
+        let mut fds = [
+            PollFd::from_borrowed_fd(self.port.descriptor(), events),
+            PollFd::new(&self.poller, PollFlags::IN),
+        ];
         match poll(&mut fds, Some(&timeout)) {
-            Ok(_) | Err(Errno::INTR) => Ok(()),
-            Err(error) => Err(error.into()),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
         }
+        // What signals once has been seen.
+        self.poller.wait(Some(Duration::ZERO)).map(drop)
+    }
+
+    /// Waits for the plane's link as it is now: it comes and goes.
+    fn watch_plane(&mut self) -> io::Result<()> {
+        let sources = self.plane.sources().into_iter().flatten();
+        let now: Vec<_> = sources.map(|source| source.fd.as_raw_fd()).collect();
+        if now != self.watched {
+            self.poller = Poller::new()?;
+            self.poller.add(&self.plane, 0)?;
+            self.watched = now;
+        }
+        Ok(())
     }
 }

@@ -56,7 +56,7 @@ fn the_kernel_receives_what_is_sent_whatever_is_lost() {
     let (count, hash) = reader.join().unwrap();
     assert_eq!((count, hash), (BYTES, hash_of(BYTES)));
     let counters = site.driver.endpoint().connection(id).map(|c| c.counters());
-    println!("{counters:?}");
+    eprintln!("{counters:?}");
     site.assert_sound();
 }
 

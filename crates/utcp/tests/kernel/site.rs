@@ -49,7 +49,7 @@ impl Site {
             Err(error) => {
                 let required = std::env::var_os("FAIRWATER_REQUIRE_PRIVILEGED");
                 assert!(required.is_none_or(|value| value != "1"), "{error}");
-                println!("skipped: no namespace with a TUN device can be made: {error}");
+                eprintln!("skipped: no namespace with a TUN device can be made: {error}");
                 None
             }
         }
@@ -71,7 +71,7 @@ impl Site {
             key: [9; 16],
             ..EndpointConfig::default()
         };
-        let driver = Driver::new(endpoint, plane, port, Instant::now());
+        let driver = Driver::new(endpoint, plane, port, Instant::now())?;
         let mut site = Self {
             namespace,
             driver,

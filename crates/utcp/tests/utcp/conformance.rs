@@ -60,7 +60,7 @@ impl Pair {
         };
         let mut pair = Self {
             now,
-            wire: Connection::connect(config, (client(), server()), numbers, now),
+            wire: Connection::connect(config, (client(), server()), numbers),
             simulated: Sender::new(&tcp, now),
             clock: 5000,
             sent: Vec::new(),

@@ -34,13 +34,11 @@ fn one_end_after_the_other() {
         (State::FinWait2, State::CloseWait)
     );
     // Half-close: the other direction goes on.
-    let now = network.now;
     let mut down = Stream::new(100_000, 3);
-    down.write(&mut network.server, now, far);
+    down.write(&mut network.server, far);
     while !down.is_done() {
         assert!(network.step());
-        let now = network.now;
-        down.read(&mut network.client, now, near);
+        down.read(&mut network.client, near);
     }
     network.send_all();
     assert!(matches!(
@@ -139,12 +137,7 @@ fn a_lost_last_ack_is_sent_again_and_time_wait_begins_anew() {
 fn what_was_given_up_is_reset() {
     let mut network = Network::plain();
     let (near, far) = network.open();
-    let now = network.now;
-    network
-        .client
-        .endpoint
-        .write(now, near, b"last words")
-        .unwrap();
+    network.client.endpoint.write(near, b"last words").unwrap();
     network.run(Duration::from_millis(50));
     let client = &mut network.client;
     client.endpoint.abort(&mut client.datapath, near).unwrap();
@@ -154,8 +147,8 @@ fn what_was_given_up_is_reset() {
     assert_eq!(connection.close_reason(), Some(CloseReason::Reset));
     // What had arrived can be read.
     let mut bytes = [0; 20];
-    assert_eq!(network.server.endpoint.read(now, far, &mut bytes), Ok(10));
-    let written = network.server.endpoint.write(now, far, b"x");
+    assert_eq!(network.server.endpoint.read(far, &mut bytes), Ok(10));
+    let written = network.server.endpoint.write(far, b"x");
     assert_eq!(written, Err(StreamError::Closed(CloseReason::Reset)));
     assert!(network.server.datapath.flows().next().is_none());
     assert_eq!(
@@ -170,11 +163,10 @@ fn data_for_nobody_is_reset_and_a_silent_peer_does_not_hold_a_released_connectio
     let (near, far) = network.open();
     network.client.endpoint.release(near).unwrap();
     network.run(Duration::from_secs(1));
-    let now = network.now;
     network
         .server
         .endpoint
-        .write(now, far, b"is anybody there?")
+        .write(far, b"is anybody there?")
         .unwrap();
     network.run(Duration::from_secs(1));
     let connection = network.server.endpoint.connection(far).unwrap();
@@ -204,11 +196,7 @@ fn an_unanswered_connection_is_given_up() {
     network.run(Duration::from_millis(100));
     network.links[0] = fairwater_net::Link::new(&lossy);
     let begin = network.now;
-    network
-        .client
-        .endpoint
-        .write(begin, near, &[7; 5000])
-        .unwrap();
+    network.client.endpoint.write(near, &[7; 5000]).unwrap();
     while network.client.endpoint.connection(near).unwrap().state() != State::Closed {
         assert!(network.step());
         assert!(network.now.since(begin) < Duration::from_secs(2000));

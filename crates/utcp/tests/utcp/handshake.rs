@@ -83,14 +83,13 @@ fn both_ends_may_begin_at_the_same_time() {
         .endpoint
         .connect(now, server(), client(), "cubic")
         .unwrap();
-    network.client.endpoint.write(now, near, b"ping").unwrap();
-    network.server.endpoint.write(now, far, b"pong").unwrap();
+    network.client.endpoint.write(near, b"ping").unwrap();
+    network.server.endpoint.write(far, b"pong").unwrap();
     network.run(Duration::from_secs(1));
     let mut bytes = [0; 8];
-    let now = network.now;
-    assert_eq!(network.client.endpoint.read(now, near, &mut bytes), Ok(4));
+    assert_eq!(network.client.endpoint.read(near, &mut bytes), Ok(4));
     assert_eq!(&bytes[..4], b"pong");
-    assert_eq!(network.server.endpoint.read(now, far, &mut bytes), Ok(4));
+    assert_eq!(network.server.endpoint.read(far, &mut bytes), Ok(4));
     assert_eq!(&bytes[..4], b"ping");
     let state = network.client.endpoint.connection(near).unwrap().state();
     assert_eq!(state, State::Established);

@@ -21,11 +21,10 @@ fn beside(loss_percent: u32, spoil: impl Fn(usize, &[u8]) -> Option<Vec<u8>>) {
     let (mut up, mut down) = (Stream::new(120_000, 1), Stream::new(50_000, 2));
     let mut looked = 0;
     while !(up.is_done() && down.is_done()) {
-        let now = network.now;
-        up.write(&mut network.client, now, near);
-        down.write(&mut network.server, now, far);
-        up.read(&mut network.server, now, far);
-        down.read(&mut network.client, now, near);
+        up.write(&mut network.client, near);
+        down.write(&mut network.server, far);
+        up.read(&mut network.server, far);
+        down.read(&mut network.client, near);
         let new: Vec<_> = network.seen[looked..].to_vec();
         for (index, seen) in new.iter().enumerate() {
             if let Some(bytes) = spoil(looked + index, &seen.bytes) {
@@ -140,7 +139,6 @@ proptest! {
         let (mut up, mut down) = (Stream::new(100_000, 1), Stream::new(100_000, 2));
         let mut changes = changes.into_iter();
         for _ in 0..5000 {
-            let now = network.now;
             for (stream, is_up) in [(&mut up, true), (&mut down, false)] {
                 let Network { client, server, .. } = &mut network;
                 let (from, to, of_from, of_to) = if is_up {
@@ -150,10 +148,10 @@ proptest! {
                 };
                 let open = |host: &Host, id| host.endpoint.connection(id).is_some_and(|c| c.close_reason().is_none());
                 if open(from, of_from) && stream.written < stream.length {
-                    let _ = from.endpoint.write(now, of_from, &[1; 5000]).map(|count| stream.written += count as u64);
+                    let _ = from.endpoint.write(of_from, &[1; 5000]).map(|count| stream.written += count as u64);
                 }
                 let mut bytes = [0; 3000];
-                let _ = to.endpoint.read(now, of_to, &mut bytes);
+                let _ = to.endpoint.read(of_to, &mut bytes);
             }
             if let Some((spoils, to_client, back, shift)) = changes.next() {
                 let count = network.seen.len();

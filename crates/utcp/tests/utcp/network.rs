@@ -325,13 +325,13 @@ impl Stream {
     }
 
     /// Writes as much as the sending host takes, and shuts down behind the last byte.
-    pub(crate) fn write(&mut self, host: &mut Host, now: Time, id: ConnectionId) {
+    pub(crate) fn write(&mut self, host: &mut Host, id: ConnectionId) {
         while self.written < self.length {
             let end = (self.written + 10_000).min(self.length);
             let bytes: Vec<u8> = (self.written..end)
                 .map(|at| byte_at(at, self.salt))
                 .collect();
-            let taken = host.endpoint.write(now, id, &bytes).expect("open");
+            let taken = host.endpoint.write(id, &bytes).expect("open");
             self.written += taken as u64;
             if taken == 0 {
                 return;
@@ -343,9 +343,9 @@ impl Stream {
     }
 
     /// Reads once.
-    pub(crate) fn read(&mut self, host: &mut Host, now: Time, id: ConnectionId) {
+    pub(crate) fn read(&mut self, host: &mut Host, id: ConnectionId) {
         let mut bytes = vec![0; self.chunk];
-        let count = host.endpoint.read(now, id, &mut bytes).expect("known");
+        let count = host.endpoint.read(id, &mut bytes).expect("known");
         for (byte, at) in bytes[..count].iter().zip(self.read..) {
             assert_eq!(*byte, byte_at(at, self.salt), "at offset {at}");
         }
@@ -370,11 +370,10 @@ pub(crate) fn exchange(network: &mut Network, forward: u64, reverse: u64) -> Dur
         network.server.endpoint.shutdown(far).unwrap();
     }
     for _ in 0..50_000_000 {
-        let now = network.now;
-        up.write(&mut network.client, now, near);
-        up.read(&mut network.server, now, far);
-        down.write(&mut network.server, now, far);
-        down.read(&mut network.client, now, near);
+        up.write(&mut network.client, near);
+        up.read(&mut network.server, far);
+        down.write(&mut network.server, far);
+        down.read(&mut network.client, near);
         let finished = |host: &Host, id| host.endpoint.connection(id).unwrap().is_read_finished();
         if finished(&network.client, near) && finished(&network.server, far) {
             assert!(

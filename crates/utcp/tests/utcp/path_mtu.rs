@@ -32,8 +32,7 @@ fn segments_are_cut_to_the_path_and_those_in_flight_again() {
     let mut network = Network::plain();
     let (near, far) = network.open();
     let mut up = Stream::new(300_000, 9);
-    let now = network.now;
-    up.write(&mut network.client, now, near);
+    up.write(&mut network.client, near);
     network.send_all();
     let big = network.last(true).bytes.clone();
     assert_eq!(big.len(), 1500);
@@ -42,9 +41,8 @@ fn segments_are_cut_to_the_path_and_those_in_flight_again() {
     let before = network.seen.len();
     network.inject(true, &too_big(&big, 1000));
     while !up.is_done() {
-        let now = network.now;
-        up.write(&mut network.client, now, near);
-        up.read(&mut network.server, now, far);
+        up.write(&mut network.client, near);
+        up.read(&mut network.server, far);
         assert!(network.step());
     }
     let after = &network.seen[before..];
@@ -62,12 +60,7 @@ fn reports_about_nothing_in_flight_or_beyond_reason_change_nothing() {
     let mut network = Network::plain();
     let (near, _) = network.open();
     network.run(Duration::from_millis(50));
-    let now = network.now;
-    network
-        .client
-        .endpoint
-        .write(now, near, &[1; 20_000])
-        .unwrap();
+    network.client.endpoint.write(near, &[1; 20_000]).unwrap();
     network.send_all();
     let big = network.last(true).bytes.clone();
     let mss = |network: &Network| network.client.endpoint.connection(near).unwrap().mss();

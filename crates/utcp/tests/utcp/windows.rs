@@ -24,8 +24,7 @@ fn a_reader_that_pauses_closes_the_window_and_is_probed() {
     let mut network = Network::new(Config::default(), with_window(100_000), [&link, &link]);
     let (near, far) = network.open();
     let mut up = Stream::new(1_000_000, 5);
-    let now = network.now;
-    up.write(&mut network.client, now, near);
+    up.write(&mut network.client, near);
     network.run(Duration::from_secs(1000));
     let readable = network.server.endpoint.connection(far).unwrap().readable();
     assert!((98_000..=100_000).contains(&readable), "{readable}");
@@ -45,9 +44,8 @@ fn a_reader_that_pauses_closes_the_window_and_is_probed() {
     // A reader that goes on is sent the rest at once: the window's update does not wait for a probe.
     let resumed = network.now;
     while !up.is_done() {
-        let now = network.now;
-        up.write(&mut network.client, now, near);
-        up.read(&mut network.server, now, far);
+        up.write(&mut network.client, near);
+        up.read(&mut network.server, far);
         assert!(network.step());
     }
     assert!(network.now.since(resumed) < Duration::from_secs(2));
@@ -59,21 +57,18 @@ fn a_lost_window_update_is_made_up_for_by_a_probe() {
     let mut network = Network::new(Config::default(), with_window(50_000), [&link, &link]);
     let (near, far) = network.open();
     let mut up = Stream::new(200_000, 5);
-    let now = network.now;
-    up.write(&mut network.client, now, near);
+    up.write(&mut network.client, near);
     network.run(Duration::from_secs(1));
     let lossy = fairwater_net::LinkConfig {
         loss: fairwater_net::LossConfig::Random(fairwater_net::Probability::ALWAYS),
         ..plain_link()
     };
     network.links[1] = fairwater_net::Link::new(&lossy);
-    let now = network.now;
-    up.read(&mut network.server, now, far);
+    up.read(&mut network.server, far);
     network.send_all();
     network.links[1] = fairwater_net::Link::new(&plain_link());
     while !up.is_done() {
-        let now = network.now;
-        up.read(&mut network.server, now, far);
+        up.read(&mut network.server, far);
         assert!(network.step());
     }
 }
@@ -86,9 +81,8 @@ fn a_reader_of_single_bytes_makes_no_silly_windows() {
     let mut up = Stream::new(60_000, 5);
     up.chunk = 100;
     while !up.is_done() {
-        let now = network.now;
-        up.write(&mut network.client, now, near);
-        up.read(&mut network.server, now, far);
+        up.write(&mut network.client, near);
+        up.read(&mut network.server, far);
         network.run(Duration::from_micros(500));
     }
     let data = network.seen.iter().filter(|seen| seen.from_client);
