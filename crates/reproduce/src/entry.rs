@@ -158,8 +158,17 @@ pub struct Subject {
     pub from_us: Option<u64>,
     /// Samples count up to here, µs.
     pub to_us: Option<u64>,
-    /// Place in the file, for messages.
+    /// Places of its keys in the file, for messages.
+    pub(crate) places: BTreeMap<&'static str, Range<usize>>,
+    /// Its own place.
     pub(crate) span: Range<usize>,
+}
+
+impl Subject {
+    /// Where a key of it stands, or it itself.
+    pub(crate) fn place(&self, key: &str) -> Range<usize> {
+        self.places.get(key).unwrap_or(&self.span).clone()
+    }
 }
 
 /// How a measure is compared with another.

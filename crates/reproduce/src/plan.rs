@@ -94,7 +94,7 @@ fn is_meant(value: &str, wanted: &str) -> bool {
 /// The one point that a subject names.
 fn find(subject: &Subject, points: &[Point], sink: &Sink) -> Option<usize> {
     let refuse = |message: String, help: Option<String>| {
-        let diagnostic = Diagnostic::new(subject.span.clone(), message);
+        let diagnostic = Diagnostic::new(subject.place("where"), message);
         sink.push(match help {
             Some(help) => diagnostic.help(help),
             None => diagnostic,
@@ -152,8 +152,8 @@ fn find(subject: &Subject, points: &[Point], sink: &Sink) -> Option<usize> {
 
 /// Checks that what the claim looks at is at the point.
 fn check(comparison: &Comparison, subject: &Subject, point: &Point, sink: &Sink) {
-    let refuse = |span: &Range<usize>, message: String, help: String| {
-        sink.push(Diagnostic::new(span.clone(), message).help(help));
+    let refuse = |span: Range<usize>, message: String, help: String| {
+        sink.push(Diagnostic::new(span, message).help(help));
     };
     let experiment = &point.experiment;
     let measure = comparison.measure;
@@ -165,7 +165,11 @@ fn check(comparison: &Comparison, subject: &Subject, point: &Point, sink: &Sink)
             .collect();
         if !names.contains(&wanted.as_str()) {
             let message = format!("the scenario has no flows `{wanted}`");
-            refuse(&subject.span, message, format!("it has {}", listed(&names)));
+            refuse(
+                subject.place("flows"),
+                message,
+                format!("it has {}", listed(&names)),
+            );
         }
     }
     if let Some(wanted) = &subject.link {
@@ -176,7 +180,11 @@ fn check(comparison: &Comparison, subject: &Subject, point: &Point, sink: &Sink)
         if !names.contains(wanted) {
             let names: Vec<_> = names.iter().map(String::as_str).collect();
             let message = format!("the scenario has no link `{wanted}`");
-            refuse(&subject.span, message, format!("it has {}", listed(&names)));
+            refuse(
+                subject.place("link"),
+                message,
+                format!("it has {}", listed(&names)),
+            );
         }
     }
     if let Some(wanted) = &subject.class {
@@ -185,7 +193,7 @@ fn check(comparison: &Comparison, subject: &Subject, point: &Point, sink: &Sink)
             let names: Vec<_> = names.iter().map(String::as_str).collect();
             let message = format!("`{}` has no size class `{wanted}`", measure.name);
             refuse(
-                &subject.span,
+                subject.place("class"),
                 message,
                 format!("the scenario has {}", listed(&names)),
             );
@@ -198,6 +206,10 @@ fn check(comparison: &Comparison, subject: &Subject, point: &Point, sink: &Sink)
     };
     if let Some(lacks) = lacks {
         let message = format!("`{}` needs {lacks} of the scenario", measure.name);
-        refuse(&comparison.span, message, "`set` may add it".to_owned());
+        refuse(
+            comparison.span.clone(),
+            message,
+            "`set` may add it".to_owned(),
+        );
     }
 }

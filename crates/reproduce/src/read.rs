@@ -154,8 +154,8 @@ fn unique(claims: &[Claim], root: &Node, sink: &Sink) {
         if claims[..index].iter().any(|before| before.id == claim.id) {
             let message = format!("two claims are called `{}`", claim.id);
             let ids = nodes.iter().filter_map(|node| node.entry("id"));
-            let same = ids.filter(|id| id.plain().as_deref() == Some(&claim.id));
-            let span = same.last().map_or(0..0, |id| id.span.clone());
+            let mut same = ids.filter(|id| id.plain().as_deref() == Some(&claim.id));
+            let span = same.next_back().map_or(0..0, |id| id.span.clone());
             sink.push(Diagnostic::new(span, message));
         }
     }
@@ -273,9 +273,7 @@ fn read_claim(node: &Node, is_run: bool, sink: &Sink) -> Option<Claim> {
             None
         }
     };
-    if is_run || comparison.is_some() {
-        fields.finish();
-    } else {
+    if measure.is_none() {
         // Without a measure nothing else can be judged.
         let others = [
             "where", "flows", "link", "class", "from", "to", "against", "as", "bound",
@@ -283,8 +281,8 @@ fn read_claim(node: &Node, is_run: bool, sink: &Sink) -> Option<Claim> {
         for key in others.into_iter().chain(CHECKS) {
             fields.node(key);
         }
-        fields.finish();
     }
+    fields.finish();
     Some(Claim {
         id: id?,
         text: claim?,
@@ -474,8 +472,14 @@ fn read_subject(
     sink: &Sink,
 ) -> Subject {
     let mut points = like.points.clone();
+    let mut places = like.places.clone();
     if let Some(node) = fields.node("where") {
         points.extend(variables(node, sink));
+    }
+    for key in ["where", "flows", "link", "class"] {
+        if let Some(node) = fields.node(key) {
+            places.insert(key, node.span.clone());
+        }
     }
     let us = |fields: &mut Fields<'_>, key| {
         let time = fields.optional(key, quantity::duration)?;
@@ -488,6 +492,7 @@ fn read_subject(
         class: fields.optional("class", text).or(like.class.clone()),
         from_us: us(fields, "from").or(like.from_us),
         to_us: us(fields, "to").or(like.to_us),
+        places,
         span,
     }
 }

@@ -1,12 +1,5 @@
 //! Entries that are wrong are refused with everything that is wrong, each thing at its line.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
-
 mod support;
 
 use std::fs;
