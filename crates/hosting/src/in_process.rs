@@ -57,7 +57,6 @@ impl InProcessPlane {
     }
 
     /// A function that makes links to the plane.
-    #[must_use]
     pub fn connector(&self) -> impl Fn() -> io::Result<Box<dyn Link>> + Send + Sync + 'static {
         let links = self.links.clone();
         move || {
