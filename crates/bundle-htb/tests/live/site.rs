@@ -14,7 +14,7 @@ use fairwater_bundle::{
 use fairwater_bundle_htb::{
     Framing, HtbError, HtbOptions, HtbSendbox, KernelReceivebox, ReceiveOptions,
 };
-use fairwater_kernel::TcxHook;
+use fairwater_kernel::tcx::Hook;
 use fairwater_net::Time;
 use fairwater_netlink::{Namespace, add_address, bring_up, enter, index_of, make_veth};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -136,7 +136,7 @@ impl Boxes {
         let mut kernel_receivebox = KernelReceivebox::load(&configs, &options_there)?;
         enter(receiver.as_fd()).unwrap();
         let port = index_of(PORT).unwrap();
-        kernel_receivebox.attach(port, TcxHook::Ingress).unwrap();
+        kernel_receivebox.attach(port, Hook::Ingress).unwrap();
         enter(sender.as_fd()).unwrap();
         let configs_here = [send_config(rate)];
         let (plane, datapath) = Plane::new(&constant_rate(rate));
