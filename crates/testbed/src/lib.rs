@@ -30,5 +30,5 @@ pub use error::TestbedError;
 pub use guests::{EdgeAttacher, GuestPort};
 pub use preflight::{Missing, available_program, require};
 pub use run::{KernelSender, Measured, Run, kernel_release};
-pub use traffic::{USER_TCP, UserPlane};
 pub use sites::{Bulk, Machine, Ping, TwoSites};
+pub use traffic::{USER_TCP, UserPlane};

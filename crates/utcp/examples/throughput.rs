@@ -16,7 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fairwater_datapath::Connection as Plane;
-use fairwater_netlink::{Namespace, add_address, bring_up, make_tun};
+use fairwater_netlink::{Namespace, TunKind, TunOffloads, add_address, bring_up, make_tun};
 use fairwater_utcp::EndpointConfig;
 use fairwater_utcp::io::{DescriptorPort, Driver, Pause};
 
@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let lasts = Duration::from_secs(seconds);
     let namespace = Namespace::new()?;
     let (device, listener) = namespace.inside(|| -> std::io::Result<_> {
-        let device = make_tun("utcp0")?;
+        let device = make_tun("utcp0", TunKind::Ip, TunOffloads::None)?.0;
         bring_up("utcp0")?;
         add_address("utcp0", KERNEL.into(), 24)?;
         let listener = TcpListener::bind(SocketAddr::from((KERNEL, 80)))?;

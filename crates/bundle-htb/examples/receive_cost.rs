@@ -2,7 +2,7 @@
 //! and the median of the means of 200 batches of 2,000 packets. The floor is a packet that is no IP; calling the program
 //! is in all of them.
 //!
-//! `cargo run -p fairwater-bundle-htb --example cost`
+//! `cargo run -p fairwater-bundle-htb --example receive_cost`
 
 #![expect(clippy::unwrap_used, reason = "a measurement that fails is none")]
 #![expect(clippy::print_stdout, reason = "its output")]
