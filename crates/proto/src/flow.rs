@@ -14,10 +14,11 @@ pub struct FlowId {
 /// What is known of a flow when it starts, or when the plane takes it over while it runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FlowInfo {
-    /// The local address and port, IPv4 or IPv6; unspecified (`0.0.0.0:0`) where the flow has none,
-    /// as a bundle.
+    /// The local address and port, IPv4 or IPv6; unspecified (`0.0.0.0:0`) where the flow has none or the
+    /// datapath knows of none.
     pub local: SocketAddr,
-    /// The remote address and port; unspecified likewise.
+    /// The remote address and port; unspecified likewise. A flow with a remote address and no local one is a
+    /// bundle, and the address is its receivebox's.
     pub remote: SocketAddr,
     /// Maximum segment size, bytes of payload.
     pub mss: u32,

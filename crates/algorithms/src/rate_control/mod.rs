@@ -34,6 +34,7 @@ pub(crate) struct Handles {
     slow_start: Field,
     mss: Var,
     begins: Var,
+    bundle: Var,
 }
 
 impl Handles {
@@ -62,6 +63,7 @@ impl Handles {
             slow_start: p.field("slow_start")?,
             mss: p.variable("mss")?,
             begins: p.variable("begins")?,
+            bundle: p.variable("bundle")?,
         })
     }
 
@@ -70,6 +72,7 @@ impl Handles {
     pub(crate) fn begin(&self, info: &FlowInfo, control: &mut Control) {
         self.set_mss(info.mss, control);
         control.update(self.begins, info.ssthresh.is_none());
+        control.update(self.bundle, is_bundle(info));
     }
 
     /// Tells the program the size of segments, bytes.

@@ -13,12 +13,13 @@
     (volatile least_us +infinity)  # of the RTT samples
     (srtt_us 0)
     (in_flight 0)
-    (sent 0)                       # rates of the datapath, bytes/s: a bundle's are of a round trip
+    (sent 0)                       # rates of the datapath, bytes/s, of a bundle: over a round trip
     (received 0)
     (slow_start true))
   # Set by the plane:
   (mss 1448)
   (begins true)                    # false: the flow has left slow start under another control
+  (bundle false)                   # the flow is the traffic between two sites
   # Kept by the program:
   (base_us +infinity)
   (lost_now 0)
@@ -34,8 +35,6 @@
   (:= Report.acked (+ Report.acked delivered))
   (:= Report.lost (+ Report.lost lost_now))
   (:= Report.in_flight Flow.bytes_in_flight)
-  (:= Report.sent Flow.rate_outgoing)
-  (:= Report.received Flow.rate_incoming)
   (fallthrough))
 
 (when (&& (> (+ Ack.bytes_acked Ack.bytes_misordered) 0) (< Flow.rtt_sample_us +infinity))
@@ -48,6 +47,11 @@
   (:= Report.timeout true)
   (:= Cwnd mss)
   (report))
+
+(when bundle
+  (:= Report.sent Flow.rate_outgoing)
+  (:= Report.received Flow.rate_incoming)
+  (fallthrough))
 
 (when (! begins)
   (:= begins true)

@@ -531,14 +531,17 @@ impl SendBundle {
             let path = estimates.min_rtt.unwrap_or(rtt);
             let cwnd = (rate * path.as_secs_f64()) as u64;
             let cwnd = cwnd.max(u64::from(PACKET_BYTES));
+            let unknown = FlowInfo::default();
             let info = FlowInfo {
+                // What tells algorithms that the flow is a bundle.
+                remote: self.channel.address().unwrap_or(unknown.remote),
                 mss: PACKET_BYTES,
                 cwnd,
                 rate: rate as u64,
                 ssthresh: Some(cwnd),
                 srtt_us: signals::micros(rtt),
                 now_us: now.as_nanos() / 1_000,
-                ..FlowInfo::default()
+                ..unknown
             };
             let started = box_of.datapath.start(box_of.peer, &self.algorithm, &info);
             let Ok(flow) = started else {

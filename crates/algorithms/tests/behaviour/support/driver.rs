@@ -53,9 +53,10 @@ impl Driver {
         Self::with_info(spec, &info)
     }
 
-    /// A bundle, which has no addresses.
+    /// A bundle, which has its receivebox's address alone.
     pub(crate) fn of_bundle(spec: &str) -> Self {
         let info = FlowInfo {
+            remote: "192.0.2.2:2".parse().unwrap(),
             mss: MSS as u32,
             cwnd: INITIAL_WINDOW,
             ..FlowInfo::default()
