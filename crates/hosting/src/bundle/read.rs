@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use fairwater_bundle::{ChannelConfig, Prefix, ReceiveBundleConfig, SendBundleConfig};
-use fairwater_bundle_tun::{MESSAGE_PORT, random};
+use fairwater_bundle_linux::{MESSAGE_PORT, random};
 use fairwater_document::diagnostic::{Diagnostic, Diagnostics, Sink};
 use fairwater_document::fields::{Fields, InvalidValue, refuse};
 use fairwater_document::tree::{self, Node, Value};

@@ -1,7 +1,7 @@
 //! The sendbox of this site.
 
 use fairwater_bundle::{SendBundleConfig, SendboxDataPlane};
-use fairwater_bundle_tun::{TunSendbox, TunSendboxConfig};
+use fairwater_bundle_linux::{TapSendbox, TapSendboxConfig};
 
 use super::{Host, HostFailure, count};
 use crate::bundle::{BundleNames, ModeHistory, SendboxConfig, SendboxRow, sendbox_row};
@@ -30,7 +30,7 @@ impl std::fmt::Debug for RunningSendbox {
 
 impl Host {
     pub(super) fn start_sendbox(&mut self, config: &SendboxConfig) -> Result<(), HostFailure> {
-        let mut sendbox = TunSendbox::start(&TunSendboxConfig {
+        let mut sendbox = TapSendbox::start(&TapSendboxConfig {
             ports: config.ports.clone(),
             listen: config.listen,
             message_port: config.message_port,
