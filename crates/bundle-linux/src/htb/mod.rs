@@ -1,6 +1,7 @@
 //! The sendbox in the kernel: an HTB class per bundle, which the sans-IO control drives.
 
 mod options;
+mod plane;
 mod port;
 mod probe;
 mod programs;
@@ -8,6 +9,7 @@ mod tc;
 mod waiting;
 
 pub use options::{HtbOptions, LeafScheduler, MAX_BANDS, MAX_BUNDLES};
+pub use plane::{HtbDataPlane, HtbDataPlaneConfig};
 pub use port::remove_leftovers;
 pub use probe::KernelScheduler;
 
@@ -18,6 +20,7 @@ use std::time::Duration;
 use fairwater_bundle::{
     Boundary, EpochSize, IdentityFields, Mark, SendBundleConfig, SendboxControl,
 };
+use fairwater_kernel::now_ns;
 use fairwater_net::Time;
 
 use self::options::Plan;
@@ -102,6 +105,8 @@ impl HtbSendbox {
         let bundles: Vec<BundleClass> = configs.iter().map(BundleClass::new).collect();
         let fifo_bytes: Vec<u32> = bundles.iter().map(|bundle| bundle.fifo_bytes).collect();
         port.build(plan, options.leaves, &fifo_bytes, options.max_segments)?;
+        // From the first packet on it lives.
+        programs.beat(Time::from_nanos(now_ns()));
         port.tc
             .add_classifier(programs.classify.as_raw_fd())
             .map_err(BoxError::io("attach the classifier"))?;
@@ -240,6 +245,21 @@ impl HtbSendbox {
             self.port.set_rates(&changes)?;
         }
         Ok(is_held)
+    }
+
+    /// Takes other limits of the bundles, and whether they are observed alone, in the order of the configuration.
+    pub fn reconfigure(&mut self, configs: &[SendBundleConfig]) {
+        for (place, (class, config)) in self.bundles.iter_mut().zip(configs).enumerate() {
+            class.limits = (config.queue_bytes, config.queue_time);
+            self.programs.set_shaped(place, !config.observe);
+        }
+    }
+
+    /// Packets of bundles that came to the classifier.
+    #[must_use]
+    pub fn enqueued_packets(&self) -> u64 {
+        let of_one = |bundle| self.programs.enqueued.of(bundle).packets;
+        (0..self.bundles.len()).map(of_one).sum()
     }
 
     /// Bytes of a bundle that wait, by the last reading.

@@ -140,12 +140,19 @@ impl Programs {
             settings.set_u32(bundle, settings::FIRST_CLASS, plan.class_of(index) + 1);
             settings.set_u32(bundle, settings::LEAVES, plan.leaves);
             settings.set_u32(bundle, settings::BANDS, plan.bands);
-            settings.set_u32(bundle, settings::IS_SHAPED, u32::from(!config.observe));
+            self.set_shaped(bundle, !config.observe);
             for prefix in &config.destinations {
                 prefixes.insert(*prefix, None, index)?;
             }
         }
         Ok(())
+    }
+
+    /// Whether packets of a bundle go to its classes.
+    pub(super) fn set_shaped(&self, bundle: usize, is_shaped: bool) {
+        let is_shaped = u32::from(is_shaped);
+        self.settings
+            .set_u32(bundle, settings::IS_SHAPED, is_shaped);
     }
 
     /// This process lives.

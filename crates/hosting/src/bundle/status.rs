@@ -16,7 +16,7 @@ const MOST_CHANGES: usize = 256;
 /// A sendbox, at one time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SendboxRow {
-    /// How it carries packets: `tap`.
+    /// How it carries packets: `tap` or `kernel`.
     pub data_plane: String,
     /// Interfaces from which the site's packets come.
     pub ports: Vec<String>,
