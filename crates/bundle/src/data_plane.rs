@@ -6,7 +6,7 @@ use crate::{ModeChange, RefusalCounts, SendBundleConfig, SendBundleStatus};
 /// bundles' rates, carries messages, and lets packets pass when it cannot. One data plane schedules in a process, another
 /// in the kernel; whoever runs a sendbox needs no more of either than this.
 pub trait SendboxDataPlane: Send {
-    /// Name of the data plane: `tun`.
+    /// Name of the data plane: `tap` or `kernel`.
     fn name(&self) -> &'static str;
 
     /// The state of its bundles; `None` if it does not answer in time.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use fairwater_bundle_tun::BoxError;
+use fairwater_bundle_linux::BoxError;
 use fairwater_document::diagnostic::Diagnostics;
 use fairwater_edge::policy::{EdgePolicy, ParsedPolicy};
 use fairwater_edge_tc::EdgeError;
@@ -167,9 +167,11 @@ impl From<BoxError> for Failure {
             error if error.is_permission() => Self::LabMissing(format!(
                 "{error}: the boxes of bundles need root, or CAP_BPF and CAP_NET_ADMIN"
             )),
-            BoxError::Bundle(_) | BoxError::NoPort(_) | BoxError::NotEthernet(_) => {
-                Self::BadInput(error.to_string())
-            }
+            BoxError::Bundle(_)
+            | BoxError::NoPort(_)
+            | BoxError::NotEthernet(_)
+            | BoxError::MixedPorts(_)
+            | BoxError::TooManyBundles(_) => Self::BadInput(error.to_string()),
             other => Self::Other(other.to_string()),
         }
     }

@@ -278,3 +278,48 @@ fn a_bundle_is_released_without_its_receivebox_and_a_wrong_key_is_refused() {
     });
     bundled.await_mode("observe");
 }
+
+#[test]
+fn a_sendbox_in_the_kernel_moves_the_queue_and_leaves_nothing() {
+    let _alone = alone();
+    let Some(bundled) = Bundled::new("\"sfq\"") else {
+        return;
+    };
+    let file = bundled.file("send.toml");
+    let text = fs::read_to_string(&file).unwrap();
+    let text = text.replace(
+        "ports = [\"lan0\"]",
+        "plane = \"kernel\"\nports = [\"wan0\"]",
+    );
+    fs::write(&file, text.replace("queue = \"sfq\"\n", "")).unwrap();
+    let bulk = bundled.sites.bulk(Family::V4, 4).unwrap();
+    thread::sleep(Duration::from_secs(2));
+    let (before, _) = bundled.ping(Machine::Sender);
+    let [_receive, send] = bundled.boxes();
+    bundled.await_mode("control");
+    thread::sleep(Duration::from_secs(3));
+    let (began, bytes) = (Instant::now(), bulk.received());
+    let (after, _) = bundled.ping(Machine::Sender);
+    let rate = (bulk.received() - bytes) as f64 * 8e-6 / began.elapsed().as_secs_f64();
+    println!(
+        "{before:?} before, {after:?} with the box, {rate:.1} Mbit/s; {}",
+        bundled.log("send")
+    );
+    assert_eq!(
+        status(&bundled.file("send")).unwrap()["data_plane"],
+        "kernel"
+    );
+    assert!(before > RTT + Duration::from_millis(20), "{before:?}");
+    assert!(after < before - Duration::from_millis(20), "{after:?}");
+    assert!(rate > 15.0, "{rate}");
+    // The next one removes what a killed one leaves.
+    send.signal(Signal::KILL);
+    drop(send);
+    let mut send = bundled.start(Machine::SenderRouter, "send");
+    bundled.await_mode("control");
+    send.signal(Signal::INT);
+    send.0.wait().unwrap();
+    let router = bundled.sites.namespace(Machine::SenderRouter);
+    let is_left = || fairwater_bundle_linux::remove_leftovers("wan0").unwrap();
+    assert!(!router.inside(is_left).unwrap());
+}

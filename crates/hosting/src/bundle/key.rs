@@ -6,7 +6,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use fairwater_bundle::BundleSecret;
-use fairwater_bundle_tun::random;
+use fairwater_bundle_linux::random;
 
 /// Why a key cannot be read.
 #[derive(Debug, thiserror::Error)]

@@ -28,10 +28,22 @@ pub struct BundleNames {
     pub scheduler: &'static str,
 }
 
+/// Where a sendbox schedules packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SendboxPlane {
+    /// In this process, which packets reach by a TAP device: any queue discipline.
+    #[default]
+    Tap,
+    /// In the kernel, by HTB: for fast links.
+    Kernel,
+}
+
 /// A sendbox and its bundles.
 #[derive(Debug, Clone)]
 pub struct SendboxConfig {
-    /// Interfaces from which the site's packets come.
+    /// Where packets are scheduled.
+    pub plane: SendboxPlane,
+    /// Interfaces from which the site's packets come; with [`SendboxPlane::Kernel`] the one by which they leave.
     pub ports: Vec<String>,
     /// Where messages of receiveboxes are received.
     pub listen: SocketAddr,
@@ -91,6 +103,7 @@ impl SendboxConfig {
     /// What takes effect only at a restart.
     pub(crate) fn fixed(&self) -> impl PartialEq + use<> {
         (
+            self.plane,
             self.ports.clone(),
             self.listen,
             self.message_port,

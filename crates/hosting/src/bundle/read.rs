@@ -5,14 +5,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use fairwater_bundle::{ChannelConfig, Prefix, ReceiveBundleConfig, SendBundleConfig};
-use fairwater_bundle_tun::{MESSAGE_PORT, random};
+use fairwater_bundle_linux::{MESSAGE_PORT, random};
 use fairwater_document::diagnostic::{Diagnostic, Diagnostics, Sink};
 use fairwater_document::fields::{Fields, InvalidValue, refuse};
 use fairwater_document::tree::{self, Node, Value};
 use fairwater_document::{network, quantity, queue};
 use fairwater_net::{Buffer, Discipline, QueueConfig, QueueContext, QueueSpec, Rate};
 
-use super::{BoxConfig, BundleNames, ReceiveboxConfig, SendboxConfig, read_key};
+use super::{BoxConfig, BundleNames, ReceiveboxConfig, SendboxConfig, SendboxPlane, read_key};
 use crate::{is_python_spec, resolve};
 
 /// Bounds on how long a sendbox may be silent.
@@ -81,9 +81,10 @@ fn read(mut root: Fields<'_>, folder: &Path) -> Option<BoxConfig> {
     let config = match (send, receive) {
         (Some(node), None) => {
             let config = Fields::of("`[sendbox]`", node, sink).and_then(sendbox);
+            let plane = plane_of(node);
             let bundles = bundles
                 .iter()
-                .filter_map(|node| send_bundle(node, folder, sink));
+                .filter_map(|node| send_bundle(node, plane, folder, sink));
             let bundles: Vec<_> = bundles.collect();
             refuse_equal(
                 bundles.iter().map(|(names, bundle, node)| {
@@ -149,10 +150,61 @@ fn tables<'a>(node: &'a Node, sink: &Sink) -> &'a [Node] {
     }
 }
 
+/// Where packets are scheduled.
+fn plane(node: &Node) -> Result<SendboxPlane, InvalidValue> {
+    match &*quantity::text(node)? {
+        "tap" => Ok(SendboxPlane::Tap),
+        "kernel" => Ok(SendboxPlane::Kernel),
+        other => Err(InvalidValue {
+            message: format!("there is no data plane `{other}`"),
+            allowed: "`tap` or `kernel`".to_owned(),
+        }),
+    }
+}
+
+/// Where the packets of a sendbox are scheduled, whatever else is wrong in its table.
+fn plane_of(sendbox: &Node) -> SendboxPlane {
+    let Value::Table(entries) = &sendbox.value else {
+        return SendboxPlane::default();
+    };
+    let node = entries.iter().find(|(key, _)| key.name == "plane");
+    node.and_then(|(_, node)| plane(node).ok())
+        .unwrap_or_default()
+}
+
+/// The interface by which packets leave.
+fn one_port(node: &Node) -> Result<Vec<String>, InvalidValue> {
+    let ports = ports(node)?;
+    if ports.len() == 1 {
+        return Ok(ports);
+    }
+    Err(InvalidValue {
+        message: "with `plane = \"kernel\"` packets leave by one interface".to_owned(),
+        allowed: "a list such as `[\"wan0\"]`".to_owned(),
+    })
+}
+
+/// Refuses a key that a sendbox in the kernel has no use for.
+fn refuse_in_kernel(key: &str, node: Option<&Node>, sink: &Sink) {
+    if let Some(node) = node {
+        let message = format!("`{key}` has no effect with `plane = \"kernel\"`");
+        sink.push(Diagnostic::new(node.span.clone(), message).help("leave it out"));
+    }
+}
+
 fn sendbox(mut fields: Fields<'_>) -> Option<SendboxConfig> {
-    let ports = fields.required("ports", ports);
+    let plane = fields.optional("plane", plane).unwrap_or_default();
+    let ports = match plane {
+        SendboxPlane::Tap => fields.required("ports", ports),
+        SendboxPlane::Kernel => fields.required("ports", one_port),
+    };
+    if plane == SendboxPlane::Kernel {
+        let memory = fields.node("memory");
+        refuse_in_kernel("memory", memory, fields.sink);
+    }
     let message_port = fields.optional("message_port", message_port);
     let config = SendboxConfig {
+        plane,
         listen: fields.optional("listen", listen).unwrap_or(anywhere(0)),
         message_port: message_port.unwrap_or(MESSAGE_PORT),
         memory_bytes: fields
@@ -184,6 +236,7 @@ fn receivebox(mut fields: Fields<'_>) -> Option<ReceiveboxConfig> {
 
 fn send_bundle<'a>(
     node: &'a Node,
+    plane: SendboxPlane,
     folder: &Path,
     sink: &Sink,
 ) -> Option<(BundleNames, SendBundleConfig, &'a Node)> {
@@ -199,9 +252,13 @@ fn send_bundle<'a>(
             None
         }
     };
-    let (scheduler, queue) = match fields.node("queue") {
-        Some(node) => scheduler(node, sink),
-        None => usual_scheduler(),
+    let (scheduler, queue) = match (plane, fields.node("queue")) {
+        (SendboxPlane::Tap, Some(node)) => scheduler(node, sink),
+        (SendboxPlane::Tap, None) => usual_scheduler(),
+        (SendboxPlane::Kernel, node) => {
+            refuse_in_kernel("queue", node, sink);
+            usual_scheduler().map(|(_, queue)| ("htb", queue))
+        }
     }
     .unzip();
     let queue_bytes = fields.optional("queue_limit", quantity::some_bytes);

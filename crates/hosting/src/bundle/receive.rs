@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use fairwater_bundle_tun::{BoxError, LinuxReceivebox, LinuxReceiveboxConfig};
+use fairwater_bundle_linux::{BoxError, LinuxReceivebox, LinuxReceiveboxConfig};
 use fairwater_proto::link::Poller;
 use fairwater_service::Stopper;
 

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use fairwater_bundle::{ModeChange, Refusal, RefusalCounts, SendboxStatus};
-use fairwater_bundle_tun::LinuxReceiveboxStatus;
+use fairwater_bundle_linux::LinuxReceiveboxStatus;
 use serde::{Deserialize, Serialize};
 
 use super::{ReceiveboxConfig, SendboxConfig};
@@ -16,7 +16,7 @@ const MOST_CHANGES: usize = 256;
 /// A sendbox, at one time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SendboxRow {
-    /// How it carries packets: `tun`.
+    /// How it carries packets: `tap` or `kernel`.
     pub data_plane: String,
     /// Interfaces from which the site's packets come.
     pub ports: Vec<String>,

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use fairwater_bundle_tun::BoxError;
+use fairwater_bundle_linux::BoxError;
 use fairwater_edge_tc::EdgeError;
 use fairwater_exec::cost::within;
 use fairwater_linux::LinuxError;

@@ -1,10 +1,15 @@
 //! The sendbox of this site.
 
 use fairwater_bundle::{SendBundleConfig, SendboxDataPlane};
-use fairwater_bundle_tun::{TunSendbox, TunSendboxConfig};
+use fairwater_bundle_linux::{
+    BoxError, HtbDataPlane, HtbDataPlaneConfig, HtbOptions, TapSendbox, TapSendboxConfig,
+};
+use fairwater_proto::link::in_process::InProcess;
 
 use super::{Host, HostFailure, count};
-use crate::bundle::{BundleNames, ModeHistory, SendboxConfig, SendboxRow, sendbox_row};
+use crate::bundle::{
+    BundleNames, ModeHistory, SendboxConfig, SendboxPlane, SendboxRow, sendbox_row,
+};
 
 /// A sendbox at work.
 pub(super) struct RunningSendbox {
@@ -30,19 +35,12 @@ impl std::fmt::Debug for RunningSendbox {
 
 impl Host {
     pub(super) fn start_sendbox(&mut self, config: &SendboxConfig) -> Result<(), HostFailure> {
-        let mut sendbox = TunSendbox::start(&TunSendboxConfig {
-            ports: config.ports.clone(),
-            listen: config.listen,
-            message_port: config.message_port,
-            max_queued_bytes: config.memory_bytes,
-            stale: config.silent_after,
-            bundles: bundles(config),
-        })?;
-        if let Some(link) = sendbox.take_link() {
+        let (data_plane, link) = start(config)?;
+        if let Some(link) = link {
             self.server.add_link(Box::new(link));
         }
         self.sendbox = Some(RunningSendbox {
-            data_plane: Box::new(sendbox),
+            data_plane,
             history: ModeHistory::default(),
         });
         Ok(())
@@ -97,6 +95,40 @@ impl Host {
                 different.join(", ")
             )],
         })
+    }
+}
+
+/// Starts the data plane; beside it, the plane's end of its link.
+fn start(
+    config: &SendboxConfig,
+) -> Result<(Box<dyn SendboxDataPlane>, Option<InProcess>), BoxError> {
+    match config.plane {
+        SendboxPlane::Tap => {
+            let mut sendbox = TapSendbox::start(&TapSendboxConfig {
+                ports: config.ports.clone(),
+                listen: config.listen,
+                message_port: config.message_port,
+                max_queued_bytes: config.memory_bytes,
+                stale: config.silent_after,
+                bundles: bundles(config),
+            })?;
+            let link = sendbox.take_link();
+            Ok((Box::new(sendbox), link))
+        }
+        SendboxPlane::Kernel => {
+            let mut sendbox = HtbDataPlane::start(&HtbDataPlaneConfig {
+                port: config.ports.first().cloned().unwrap_or_default(),
+                listen: config.listen,
+                options: HtbOptions {
+                    stale_after: config.silent_after,
+                    message_port: config.message_port,
+                    ..HtbOptions::default()
+                },
+                bundles: bundles(config),
+            })?;
+            let link = sendbox.take_link();
+            Ok((Box::new(sendbox), link))
+        }
     }
 }
 

@@ -1,0 +1,9 @@
+//! The sendbox in this process: packets leave the site's port for a TAP device, and a thread schedules them.
+
+mod device;
+mod diversion;
+mod frame;
+mod sendbox;
+mod worker;
+
+pub use sendbox::{TapSendbox, TapSendboxConfig};
