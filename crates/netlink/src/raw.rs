@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn batches_are_split_at_requests() {
         let mut batch = Batch::default();
-        for length in [20_000, 12_000, 700, 40_000, 4, 5] {
+        for length in [20_000, 12_000, 1_000, 40_000, 4, 5] {
             batch.push(1, 0, &vec![7; length]);
         }
         let mut first = 0;
