@@ -177,7 +177,7 @@ fuzz_target!(|data: &[u8]| {
                         let _ = endpoint.read(id, &mut vec![0; usize::from(input.u8()) * 64]);
                     }
                     (_, 0) => drop(endpoint.shutdown(id)),
-                    (_, 1) => drop(endpoint.release(id)),
+                    (_, 1) => drop(endpoint.release(&mut datapath, id)),
                     (_, 2) => drop(endpoint.abort(&mut datapath, id)),
                     _ => {}
                 }
@@ -195,7 +195,7 @@ fuzz_target!(|data: &[u8]| {
     }
     // All that is released ends.
     for id in known {
-        let _ = endpoint.release(id);
+        let _ = endpoint.release(&mut datapath, id);
     }
     drain(&mut endpoint, now, &mut numbers);
     let mut steps = 0;

@@ -258,7 +258,11 @@ impl Endpoint {
     ///
     /// # Errors
     /// There is no such connection.
-    pub fn release(&mut self, id: ConnectionId) -> Result<(), StreamError> {
+    pub fn release(
+        &mut self,
+        datapath: &mut Datapath,
+        id: ConnectionId,
+    ) -> Result<(), StreamError> {
         self.change(id, |connection| {
             connection.shutdown();
             if connection.readable() > 0 {
@@ -267,6 +271,10 @@ impl Endpoint {
         })?;
         if let Some(hosted) = self.hosted.get_mut(id.slot) {
             hosted.is_released = true;
+            // What was reset has no packet or timer to come that would end its flow.
+            if hosted.connection.state() == State::Closed {
+                hosted.end_flow(datapath);
+            }
         }
         Ok(())
     }

@@ -59,8 +59,8 @@ fn one_end_after_the_other() {
     assert_eq!(reason, Some(CloseReason::Finished));
     network.run(Duration::from_secs(60));
     assert_eq!(states(&network, near, far).0, State::Closed);
-    network.client.endpoint.release(near).unwrap();
-    network.server.endpoint.release(far).unwrap();
+    network.client.release(near);
+    network.server.release(far);
     network.send_all();
     assert_eq!(network.client.endpoint.connections().count(), 0);
     assert_eq!(network.server.endpoint.connections().count(), 0);
@@ -161,7 +161,7 @@ fn what_was_given_up_is_reset() {
 fn data_for_nobody_is_reset_and_a_silent_peer_does_not_hold_a_released_connection() {
     let mut network = Network::plain();
     let (near, far) = network.open();
-    network.client.endpoint.release(near).unwrap();
+    network.client.release(near);
     network.run(Duration::from_secs(1));
     network
         .server
@@ -175,7 +175,7 @@ fn data_for_nobody_is_reset_and_a_silent_peer_does_not_hold_a_released_connectio
 
     let mut network = Network::plain();
     let (near, far) = network.open();
-    network.client.endpoint.release(near).unwrap();
+    network.client.release(near);
     network.run(Duration::from_secs(1));
     assert_eq!(
         states(&network, near, far),
@@ -183,6 +183,21 @@ fn data_for_nobody_is_reset_and_a_silent_peer_does_not_hold_a_released_connectio
     );
     network.run(Duration::from_secs(61));
     assert!(network.client.endpoint.connection(near).is_none());
+}
+
+/// Nobody will read what has arrived: the peer hears of it, and nothing is left of the connection.
+#[test]
+fn a_connection_that_is_released_with_unread_data_is_reset_and_gone() {
+    let mut network = Network::plain();
+    let (near, far) = network.open();
+    network.client.endpoint.write(near, b"unread").unwrap();
+    network.run(Duration::from_millis(50));
+    network.server.release(far);
+    assert!(network.server.datapath.flows().next().is_none());
+    network.run(Duration::from_millis(50));
+    assert_eq!(network.server.endpoint.connections().count(), 0);
+    let connection = network.client.endpoint.connection(near).unwrap();
+    assert_eq!(connection.close_reason(), Some(CloseReason::Reset));
 }
 
 #[test]

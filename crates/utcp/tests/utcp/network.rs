@@ -57,6 +57,10 @@ impl Host {
             datapath,
         }
     }
+
+    pub(crate) fn release(&mut self, id: ConnectionId) {
+        self.endpoint.release(&mut self.datapath, id).unwrap();
+    }
 }
 
 /// What happened to a packet between two hosts.
