@@ -18,8 +18,8 @@ use site::{Site, hash_of, pattern};
 const BYTES: u64 = 5_000_000;
 
 #[test]
-fn the_kernel_receives_what_is_sent_whatever_is_lost() {
-    let Some(mut site) = Site::new(Impairment::ONE_PERCENT) else {
+fn the_kernel_receives_what_is_sent_whatever_is_lost_and_beyond_the_last_number() {
+    let Some(mut site) = Site::before_wrap(Impairment::ONE_PERCENT, BYTES as u32 / 2) else {
         return;
     };
     let (id, mut kernel) = site.connect();
@@ -55,6 +55,7 @@ fn the_kernel_receives_what_is_sent_whatever_is_lost() {
     });
     let (count, hash) = reader.join().unwrap();
     assert_eq!((count, hash), (BYTES, hash_of(BYTES)));
+    assert!(site.has_wrapped());
     let counters = site.driver.endpoint().connection(id).map(|c| c.counters());
     eprintln!("{counters:?}");
     site.assert_sound();
