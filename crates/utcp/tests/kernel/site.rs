@@ -23,7 +23,7 @@ const OURS: [u8; 4] = [10, 9, 0, 2];
 const OUR_PORT: u16 = 40_000;
 const MTU: u16 = 1500;
 /// How long anything may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) struct Site {
     namespace: Namespace,
@@ -137,12 +137,21 @@ impl Site {
     }
 
     /// Turns the driver until something is so.
-    pub(crate) fn until(&mut self, what: &str, mut is_so: impl FnMut(&mut Self) -> bool) {
+    pub(crate) fn until(&mut self, what: &str, is_so: impl FnMut(&mut Self) -> bool) {
+        self.until_within(what, PATIENCE, is_so);
+    }
+
+    pub(crate) fn until_within(
+        &mut self,
+        what: &str,
+        patience: Duration,
+        mut is_so: impl FnMut(&mut Self) -> bool,
+    ) {
         let begin = Instant::now();
         while !is_so(self) {
             assert!(
-                begin.elapsed() < PATIENCE,
-                "{what}: not within {PATIENCE:?}"
+                begin.elapsed() < patience,
+                "{what}: not within {patience:?}"
             );
             self.driver
                 .turn(Pause::UpTo(Duration::from_millis(5)))
