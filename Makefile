@@ -15,17 +15,19 @@ PYTHON_FILES := crates/python/python crates/python/tests examples/python bench/p
 BENCHMARKS := ack-cost loopback reaction fidelity fallback agent-cpu
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
+RUN_AS_ROOT := --config 'target."cfg(all())".runner = ["sudo", "-E"]'
+
 # With FAIRWATER_REQUIRE_PRIVILEGED=1 no test may be skipped for want of root, so the test
 # programs (not the compiler) run under sudo.
 ifneq ($(FAIRWATER_REQUIRE_PRIVILEGED),)
 ifneq ($(SUDO),)
-AS_ROOT := --config 'target."cfg(all())".runner = ["sudo", "-E"]'
+AS_ROOT := $(RUN_AS_ROOT)
 PYTHON_AS_ROOT := sudo -E
 endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo demo-bundle test test-python python loom miri cross fuzz lint bench bench-datapath bench-edge bench-quic bench-python bench-sim doc header install uninstall clean
+.PHONY: help setup build demo demo-bundle test test-python python loom miri cross fuzz lint bench bench-datapath bench-edge bench-quic bench-python bench-sim bench-utcp doc header install uninstall clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -100,6 +102,13 @@ bench-edge: setup ## what the edge costs at a guest's port, and what it withstan
 bench-quic: setup ## what an algorithm costs a QUIC server on noq: each ACK frame, and throughput over loopback
 	$(CARGO) build --release --locked --package fairwater-bench
 	$(TARGET_DIR)/release/fairwater-bench quic
+
+bench-utcp: setup ## a TCP in user space against the kernel's, itself simulated, and QUIC; 6 GB with loss; AF_XDP (root)
+	$(CARGO) build --release --locked --package fairwater-bench
+	$(CARGO) build --release --locked --package fairwater-utcp --features af-xdp --example throughput
+	for name in utcp transports; do $(SUDO) $(TARGET_DIR)/release/fairwater-bench $$name || exit 1; done
+	FAIRWATER_REQUIRE_PRIVILEGED=1 $(CARGO) $(if $(SUDO),$(RUN_AS_ROOT)) test --release --locked --package fairwater-utcp --test kernel -- --ignored --nocapture
+	for device in "" xdp xdp-native; do $(SUDO) $(TARGET_DIR)/release/examples/throughput 10 $$device || exit 1; done
 
 bench-python: $(VENV)/ready ## how fast reports go through an algorithm in Python, and what memory ten million take; steps of environments
 	$(PIP_INSTALL)

@@ -19,6 +19,8 @@ mod reaction;
 mod sim;
 mod statistics;
 mod switching;
+mod transports;
+mod utcp;
 
 use clap::{Parser, Subcommand};
 
@@ -67,6 +69,10 @@ enum Benchmark {
     Reaction(reaction::Arguments),
     /// Throughput, stalls and fallbacks of flows whose algorithm is changed again and again.
     Switching(switching::Arguments),
+    /// Window of one algorithm on Linux TCP, on a TCP in user space and on QUIC (figure 8 of CCP).
+    Transports(transports::Arguments),
+    /// A TCP in user space against the kernel's, and against itself in the simulator; needs no BTF.
+    Utcp(utcp::Arguments),
     /// From a report to the update that answers it, against portus; needs no root.
     RoundTrip(plane::Arguments),
 }
@@ -90,6 +96,8 @@ fn main() -> anyhow::Result<()> {
         Benchmark::Switching(arguments) => switching::run(&arguments),
         Benchmark::Quic(arguments) => quic::run(&arguments),
         Benchmark::Sim(arguments) => sim::run(&arguments),
+        Benchmark::Transports(arguments) => transports::run(&arguments),
+        Benchmark::Utcp(arguments) => utcp::run(&arguments),
         Benchmark::RoundTrip(arguments) => plane::round_trip(&arguments),
     }
 }

@@ -1,6 +1,7 @@
 //! Algorithms compared on one link, together or one after another: what `fairwater try` runs, on
 //! either back end.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use fairwater_experiment::{
 };
 use fairwater_net::{Capacity, DeliveryTrace, LinkSpec, Time};
 use fairwater_results::{ControllerProbe, Results, TrafficProgram};
-use fairwater_testbed::{KernelSender, Run, UserPlane};
+use fairwater_testbed::{KernelSender, QuicEnds, Run, UserPlane};
 
 use crate::error::LabError;
 use crate::input::{MAX_INPUT_BYTES, read_text};
@@ -51,6 +52,9 @@ pub struct Comparison<C = String> {
     /// Where candidates whose congestion control begins with [`USER_TCP`](fairwater_testbed::USER_TCP) find their
     /// plane: a TCP in user space sends them, to the kernel's TCP.
     pub user_plane: Option<UserPlane>,
+    /// The ends of candidates whose congestion control begins with [`QUIC`](fairwater_testbed::QUIC):
+    /// [`crate::NoqEnds`].
+    pub quic: Option<Arc<dyn QuicEnds>>,
 }
 
 /// The bottleneck, from the sender to the receiver.
@@ -76,6 +80,7 @@ impl<C> Comparison<C> {
             tries: 3,
             controllers: None,
             user_plane: None,
+            quic: None,
         }
     }
 
@@ -199,6 +204,7 @@ impl Comparison {
             controllers: self.controllers,
             edge: None,
             user_plane: self.user_plane.clone(),
+            quic: self.quic.clone(),
         }
     }
 }

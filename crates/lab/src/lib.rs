@@ -20,11 +20,13 @@
 mod comparison;
 mod error;
 pub mod input;
+mod noq_ends;
 mod over_quic;
 pub mod points;
 mod simulated;
 
 pub use comparison::{Candidate, Comparison, run};
 pub use error::LabError;
+pub use noq_ends::NoqEnds;
 pub use over_quic::{QuicController, over_quic};
 pub use simulated::{Simulated, simulate};

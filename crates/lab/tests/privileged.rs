@@ -8,18 +8,19 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::ErrorKind;
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use fairwater_experiment::Backend;
 use fairwater_lab::points::run_real;
-use fairwater_lab::{Candidate, Comparison, LabError, run};
+use fairwater_lab::{Candidate, Comparison, LabError, NoqEnds, run};
 use fairwater_results::{PointResult, Results, TrafficProgram};
 use fairwater_scenario::{Resolver, Scenario, Sender};
-use fairwater_testbed::{KernelSender, TestbedError, require};
+use fairwater_testbed::{KernelSender, TestbedError, UserPlane, require};
 
 /// One run at a time: each needs the whole machine.
 static MACHINE: Mutex<()> = Mutex::new(());
@@ -285,6 +286,33 @@ fn real_tcp_runs_through_fq_codel() {
     let queueing = result.edges[0].queueing_us.expect("it was measured");
     assert!(queueing.p50 < 30_000.0, "{queueing:?}");
     assert!(result.edges[0].dropped > 0);
+}
+
+/// Each of the transports in user space, on the path of the others; the TCP's flow is under its fallback, for want of
+/// a plane.
+#[test]
+fn transports_in_user_space_fill_the_link_and_leave_nothing() {
+    let _alone = MACHINE.lock();
+    if !gate(TrafficProgram::Bulk) {
+        return;
+    }
+    let before = MachineState::now();
+    let cubic = fairwater_algorithms::by_spec("cubic").expect("it is there");
+    let ends = NoqEnds::new(&[("cubic".to_owned(), cubic)]).expect("it runs on noq");
+    let names = ["quic:cubic", "utcp:cubic"];
+    let mut both = experiment("20mbit 10ms 1bdp", 3, &names, TrafficProgram::Bulk);
+    both.quic = Some(Arc::new(ends));
+    both.user_plane = Some(UserPlane::new(|| Err(ErrorKind::ConnectionRefused.into())));
+    for run in undisturbed(&both).runs {
+        assert!(run.utilisation > 0.7, "{}: {}", run.name, run.utilisation);
+        assert!(run.series.tcp.len() > 100, "{}", run.name);
+    }
+    both.candidates[0].congestion_control = "quic:reno".to_owned();
+    let unknown = run(&both, &AtomicBool::new(false), &mut |_| ()).expect_err("no such algorithm");
+    assert!(unknown.to_string().contains("`reno`"), "{unknown}");
+    both.quic = None;
+    assert!(both.check().is_err(), "QUIC without its ends");
+    assert_eq!(MachineState::now(), before);
 }
 
 #[test]

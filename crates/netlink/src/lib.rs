@@ -2,6 +2,7 @@
 //! and go, [namespaces](Namespace) without names, the interfaces of made-up networks ([`make_veth`]),
 //! and [devices](make_tun) whose other end is a process.
 
+mod ethernet;
 mod interfaces;
 mod namespace;
 mod raw;
@@ -9,6 +10,7 @@ mod request;
 mod topology;
 mod tun;
 
+pub use ethernet::{add_neighbour, complete_checksums, ethernet_address};
 pub use interfaces::{Interface, Interfaces, LinkFacts, link_facts};
 pub use namespace::{Namespace, enter};
 pub use raw::{Batch, attributes};

@@ -13,7 +13,7 @@ use crate::emulator::MAX_FLOWS;
 use crate::error::TestbedError;
 use crate::preflight;
 use crate::run::{KernelSender, Run};
-use crate::traffic::USER_TCP;
+use crate::traffic::{QUIC, USER_TCP};
 
 /// How long a run may last.
 const DURATIONS: std::ops::RangeInclusive<Duration> =
@@ -56,22 +56,34 @@ impl Run<'_> {
             return Err(TestbedError::Timing);
         }
         preflight::require(self.program).map_err(TestbedError::Missing)?;
-        let in_user_space = self
-            .senders
-            .iter()
-            .filter(|sender| sender.is_in_user_space());
-        let in_user_space = in_user_space.count();
+        self.check_transports()
+    }
+
+    /// One transport sends all flows of a run.
+    fn check_transports(&self) -> Result<(), TestbedError> {
+        let count = |prefix: &str| {
+            let senders = self.senders.iter();
+            senders.filter(|sender| sender.is_of(prefix)).count()
+        };
+        let (tcp, quic) = (count(USER_TCP), count(QUIC));
+        let in_user_space = tcp.max(quic);
         if in_user_space > 0 && (in_user_space < self.senders.len() || self.has_guests()) {
             return Err(TestbedError::Network(
-                "flows of the kernel's TCP, or of guests, and of a TCP in user space share no sender",
+                "flows of the kernel's TCP, of guests, of a TCP in user space and of QUIC share no sender",
             ));
         }
-        if in_user_space > 0 && self.user_plane.is_none() {
+        if tcp > 0 && self.user_plane.is_none() {
             return Err(TestbedError::Network(
                 "flows of a TCP in user space need a plane",
             ));
         }
-        for sender in self.senders.iter().filter(|s| !s.is_in_user_space()) {
+        if quic > 0 && self.quic.is_none() {
+            return Err(TestbedError::Network("flows of QUIC need its ends"));
+        }
+        if in_user_space > 0 {
+            return Ok(());
+        }
+        for sender in &self.senders {
             has_congestion_control(&sender.congestion_control)?;
         }
         Ok(())
@@ -87,8 +99,13 @@ impl Run<'_> {
     }
 
     /// Whether a TCP in user space sends.
-    pub(crate) fn is_in_user_space(&self) -> bool {
-        self.senders.iter().any(KernelSender::is_in_user_space)
+    pub(crate) fn is_over_user_tcp(&self) -> bool {
+        self.senders.iter().any(|sender| sender.is_of(USER_TCP))
+    }
+
+    /// Whether QUIC sends.
+    pub(crate) fn is_over_quic(&self) -> bool {
+        self.senders.iter().any(|sender| sender.is_of(QUIC))
     }
 
     /// Whether some flow is behind a box.
@@ -98,8 +115,9 @@ impl Run<'_> {
 }
 
 impl KernelSender {
-    fn is_in_user_space(&self) -> bool {
-        self.congestion_control.starts_with(USER_TCP)
+    /// Whether its name begins so.
+    fn is_of(&self, transport: &str) -> bool {
+        self.congestion_control.starts_with(transport)
     }
 }
 

@@ -4,7 +4,7 @@
 //! between them is a pair of user-space [links](fairwater_net::Link) that real packets pass
 //! through, on time. The kernel's TCP sends over them under any congestion control that the kernel
 //! knows by name: its own, or those that a plane has registered; or a [TCP in user space](fairwater_utcp) sends
-//! to the kernel's. Namespaces and devices have no
+//! to the kernel's; or [ends of QUIC](QuicEnds) that the caller brings send. Namespaces and devices have no
 //! names, so nothing can be left behind: this process holds them, and they end with it.
 
 mod bridged;
@@ -31,4 +31,4 @@ pub use guests::{EdgeAttacher, GuestPort};
 pub use preflight::{Missing, available_program, require};
 pub use run::{KernelSender, Measured, Run, kernel_release};
 pub use sites::{Bulk, Machine, Ping, TwoSites};
-pub use traffic::{USER_TCP, UserPlane};
+pub use traffic::{QUIC, QuicEnds, QuicFlow, QuicState, USER_TCP, UserPlane};

@@ -69,6 +69,7 @@ fn run_of(point: &Point, sender: impl Fn(&Sender) -> KernelSender) -> Run<'_> {
         controllers: None,
         edge: None,
         user_plane: None,
+        quic: None,
     }
 }
 

@@ -222,6 +222,7 @@ impl Sender {
 
     /// Notes that nothing more can be sent now, and why.
     fn hold(&mut self, held: Held, now: u64) -> Option<Segment> {
+        self.pacer.hold(held == Held::Pacing);
         match held {
             Held::Pacing => self.timers.pace = Some(self.pacer.free_at()),
             Held::Window if self.scoreboard.out() == 0 => return self.probe_window(now),

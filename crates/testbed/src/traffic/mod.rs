@@ -3,10 +3,13 @@
 mod bulk;
 mod child;
 mod iperf3;
+mod quic;
 mod user;
 
+pub(crate) use quic::QuicFlows;
+pub use quic::{QUIC, QuicEnds, QuicFlow, QuicState};
 pub use user::{USER_TCP, UserPlane};
-pub(crate) use user::{UserTcp, device as user_device};
+pub(crate) use user::{UserLog, UserTcp, device as user_device};
 
 use std::net::IpAddr;
 use std::os::fd::AsFd;
@@ -114,5 +117,25 @@ impl Flow {
             label: label.to_owned(),
             reason,
         })
+    }
+}
+
+/// Flows of a transport in user space. Dropping it ends them.
+#[derive(Debug)]
+pub(crate) enum UserFlows {
+    Tcp(UserTcp),
+    Quic(QuicFlows),
+}
+
+impl UserFlows {
+    /// What was sent, once all flows have ended.
+    ///
+    /// # Errors
+    /// Why one has failed.
+    pub(crate) fn finished(&mut self) -> Result<Option<UserLog>, String> {
+        match self {
+            Self::Tcp(flows) => flows.finished(),
+            Self::Quic(flows) => flows.finished(),
+        }
     }
 }

@@ -3,7 +3,11 @@
 
 mod descriptor;
 mod driver;
+#[cfg(feature = "af-xdp")]
+mod xdp;
 
+#[cfg(feature = "af-xdp")]
+pub use self::xdp::{XdpConfig, XdpPort};
 pub use descriptor::DescriptorPort;
 pub use driver::{Driver, Pause};
 

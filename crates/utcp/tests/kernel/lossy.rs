@@ -2,6 +2,8 @@
 
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use fairwater_utcp::io::{DescriptorPort, PacketPort};
 
@@ -34,7 +36,13 @@ pub(crate) struct LossyPort {
     /// Packets held back, and after how many others each goes on.
     late_in: Vec<(u32, Vec<u8>)>,
     late_out: Vec<(u32, Vec<u8>)>,
+    /// The greatest number sent, and whether small ones came behind it.
+    number: u32,
+    has_wrapped: Arc<AtomicBool>,
 }
+
+/// Offset of the sequence number in an IPv4 packet.
+const NUMBER_AT: usize = 24;
 
 impl LossyPort {
     pub(crate) fn new(inner: DescriptorPort, impairment: Impairment) -> Self {
@@ -44,7 +52,14 @@ impl LossyPort {
             random: 88_172_645_463_325_252,
             late_in: Vec::new(),
             late_out: Vec::new(),
+            number: 0,
+            has_wrapped: Arc::default(),
         }
+    }
+
+    /// Becomes true when sequence numbers begin anew at 0.
+    pub(crate) fn has_wrapped(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.has_wrapped)
     }
 }
 
@@ -102,12 +117,20 @@ impl PacketPort for LossyPort {
             impairment,
             random,
             late_out,
+            number,
+            has_wrapped,
             ..
         } = self;
         let mut ready: Vec<Vec<u8>> = Vec::new();
         inner.send(&mut |out| {
             while ready.is_empty() {
                 let length = write(out)?;
+                let field: [u8; 4] = out[NUMBER_AT..NUMBER_AT + 4].try_into().expect("4 bytes");
+                let sent = u32::from_be_bytes(field);
+                if sent < 1 << 30 && *number > 3 << 30 {
+                    has_wrapped.store(true, Ordering::Relaxed);
+                }
+                *number = (*number).max(sent);
                 ready = impaired(&out[..length], *impairment, random, late_out);
             }
             let packet = ready.remove(0);

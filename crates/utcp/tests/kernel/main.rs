@@ -13,15 +13,32 @@ use std::time::{Duration, Instant};
 
 use fairwater_utcp::{CloseReason, State};
 use lossy::Impairment;
-use site::{Site, hash_of, pattern};
+use site::{PATIENCE, Site, hash_of, pattern};
 
 const BYTES: u64 = 5_000_000;
 
 #[test]
-fn the_kernel_receives_what_is_sent_whatever_is_lost() {
-    let Some(mut site) = Site::new(Impairment::ONE_PERCENT) else {
+fn the_kernel_receives_what_is_sent_whatever_is_lost_and_beyond_the_last_number() {
+    let Some(site) = Site::before_wrap(Impairment::ONE_PERCENT, BYTES as u32 / 2) else {
         return;
     };
+    send(site, BYTES, PATIENCE);
+}
+
+/// Each number is used, and 2³² passed; prints the time that it took.
+#[test]
+#[ignore = "takes minutes: `make bench-utcp`"]
+fn the_kernel_receives_six_gigabytes() {
+    let Some(site) = Site::new(Impairment::ONE_PERCENT) else {
+        return;
+    };
+    let begin = Instant::now();
+    send(site, 6_000_000_000, Duration::from_secs(3600));
+    eprintln!("{:.1} s", begin.elapsed().as_secs_f64());
+}
+
+/// Sends so many bytes to the kernel, past 2³², and compares the hashes.
+fn send(mut site: Site, bytes: u64, patience: Duration) {
     let (id, mut kernel) = site.connect();
     let reader = thread::spawn(move || {
         let mut all = blake3::Hasher::new();
@@ -39,22 +56,25 @@ fn the_kernel_receives_what_is_sent_whatever_is_lost() {
         (count, all.finalize())
     });
     let mut sent = 0;
-    site.until("all is acknowledged", |site| {
-        while sent < BYTES {
-            let chunk = pattern(sent, (BYTES - sent).min(1 << 15));
+    let mut all = blake3::Hasher::new();
+    site.until_within("all is acknowledged", patience, |site| {
+        while sent < bytes {
+            let chunk = pattern(sent, (bytes - sent).min(1 << 15));
             let taken = site.driver.write(id, &chunk).unwrap();
+            all.update(&chunk[..taken]);
             sent += taken as u64;
             if taken < chunk.len() {
                 break;
             }
         }
-        if sent == BYTES {
+        if sent == bytes {
             site.driver.endpoint_mut().shutdown(id).unwrap();
         }
         matches!(site.state(id), State::FinWait2 | State::TimeWait)
     });
     let (count, hash) = reader.join().unwrap();
-    assert_eq!((count, hash), (BYTES, hash_of(BYTES)));
+    assert_eq!((count, hash), (bytes, all.finalize()));
+    assert!(site.has_wrapped());
     let counters = site.driver.endpoint().connection(id).map(|c| c.counters());
     eprintln!("{counters:?}");
     site.assert_sound();

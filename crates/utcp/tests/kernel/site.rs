@@ -3,26 +3,33 @@
 use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use fairwater_datapath::Connection as Plane;
+use fairwater_datapath::{Connection as Plane, Datapath};
+use fairwater_net::Time;
 use fairwater_netlink::{Namespace, TunKind, TunOffloads, add_address, bring_up, make_tun};
+use fairwater_proto::Dialect;
 use fairwater_utcp::io::{DescriptorPort, Driver, Pause};
-use fairwater_utcp::{Connection, ConnectionId, EndpointConfig, State};
+use fairwater_utcp::{Connection, ConnectionId, Endpoint, EndpointConfig, State};
+use fairwater_wire::Packet;
 
 use super::lossy::{Impairment, LossyPort};
 
 const KERNEL: [u8; 4] = [10, 9, 0, 1];
 const OURS: [u8; 4] = [10, 9, 0, 2];
+const OUR_PORT: u16 = 40_000;
 const MTU: u16 = 1500;
 /// How long anything may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) struct Site {
     namespace: Namespace,
     pub(crate) driver: Driver<LossyPort>,
     resets_before: u64,
+    has_wrapped: Arc<AtomicBool>,
 }
 
 /// Bytes of a stream at an offset.
@@ -42,9 +49,42 @@ pub(crate) fn hash_of(bytes: u64) -> blake3::Hash {
     all.finalize()
 }
 
+/// The number of the SYN that a host with this key sends at first.
+fn first_number(key: [u8; 16]) -> u32 {
+    let mut datapath = Datapath::new(fairwater_datapath::Config::default());
+    let peer = datapath.add_peer(Dialect::Own, 0);
+    let config = EndpointConfig {
+        key,
+        ..EndpointConfig::default()
+    };
+    let mut endpoint = Endpoint::new(config, peer);
+    let (from, to) = (
+        SocketAddr::from((OURS, OUR_PORT)),
+        SocketAddr::from((KERNEL, 80)),
+    );
+    endpoint.connect(Time::ZERO, from, to, "").unwrap();
+    let mut bytes = [0; MTU as usize];
+    let length = endpoint.poll_transmit(Time::ZERO, &mut bytes).unwrap();
+    let syn = Packet::parse_ip(&bytes[..length]).unwrap();
+    syn.tcp().unwrap().seq().0
+}
+
 impl Site {
     pub(crate) fn new(impairment: Impairment) -> Option<Self> {
-        match Self::make(impairment) {
+        Self::with_key(impairment, [9; 16])
+    }
+
+    /// A site whose first connection's numbers come to 2³² after `before` bytes at most, and not at once.
+    pub(crate) fn before_wrap(impairment: Impairment, before: u32) -> Option<Self> {
+        let key = (0..u128::MAX).map(u128::to_le_bytes).find(|key| {
+            let left = first_number(*key).wrapping_neg();
+            (before / 2..before).contains(&left)
+        });
+        Self::with_key(impairment, key?)
+    }
+
+    fn with_key(impairment: Impairment, key: [u8; 16]) -> Option<Self> {
+        match Self::make(impairment, key) {
             Ok(site) => Some(site),
             Err(error) => {
                 let required = std::env::var_os("FAIRWATER_REQUIRE_PRIVILEGED");
@@ -55,7 +95,7 @@ impl Site {
         }
     }
 
-    fn make(impairment: Impairment) -> io::Result<Self> {
+    fn make(impairment: Impairment, key: [u8; 16]) -> io::Result<Self> {
         let namespace = Namespace::new()?;
         let device = namespace.inside(|| -> io::Result<_> {
             let device = make_tun("utcp0", TunKind::Ip, TunOffloads::None)?.0;
@@ -64,11 +104,12 @@ impl Site {
             Ok(device)
         })??;
         let port = LossyPort::new(DescriptorPort::new(device, MTU), impairment);
+        let has_wrapped = port.has_wrapped();
         let config = Driver::<LossyPort>::datapath_config("utcp-test", 1);
         // Nobody is there: flows are under the fallback.
         let plane = Plane::seqpacket(config, "/nonexistent/plane", 0);
         let endpoint = EndpointConfig {
-            key: [9; 16],
+            key,
             ..EndpointConfig::default()
         };
         let driver = Driver::new(endpoint, plane, port, Instant::now())?;
@@ -76,6 +117,7 @@ impl Site {
             namespace,
             driver,
             resets_before: 0,
+            has_wrapped,
         };
         site.resets_before = site.counter("OutRsts");
         Ok(site)
@@ -89,13 +131,27 @@ impl Site {
         self.connection(id).state()
     }
 
+    /// Whether sequence numbers have begun anew at 0.
+    pub(crate) fn has_wrapped(&self) -> bool {
+        self.has_wrapped.load(Ordering::Relaxed)
+    }
+
     /// Turns the driver until something is so.
-    pub(crate) fn until(&mut self, what: &str, mut is_so: impl FnMut(&mut Self) -> bool) {
+    pub(crate) fn until(&mut self, what: &str, is_so: impl FnMut(&mut Self) -> bool) {
+        self.until_within(what, PATIENCE, is_so);
+    }
+
+    pub(crate) fn until_within(
+        &mut self,
+        what: &str,
+        patience: Duration,
+        mut is_so: impl FnMut(&mut Self) -> bool,
+    ) {
         let begin = Instant::now();
         while !is_so(self) {
             assert!(
-                begin.elapsed() < PATIENCE,
-                "{what}: not within {PATIENCE:?}"
+                begin.elapsed() < patience,
+                "{what}: not within {patience:?}"
             );
             self.driver
                 .turn(Pause::UpTo(Duration::from_millis(5)))
@@ -104,7 +160,7 @@ impl Site {
     }
 
     pub(crate) fn connect_to(&mut self, port: u16) -> ConnectionId {
-        let from = SocketAddr::from((OURS, 40_000));
+        let from = SocketAddr::from((OURS, OUR_PORT));
         self.driver
             .connect(from, (KERNEL, port).into(), "cubic")
             .unwrap()

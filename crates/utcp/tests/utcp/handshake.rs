@@ -145,6 +145,28 @@ fn a_connection_cannot_be_begun_twice_nor_between_families() {
 }
 
 #[test]
+fn connections_are_bounded_in_both_directions_and_those_that_are_go_on() {
+    let mut host = super::network::Host::with_limit(2);
+    let now = Time::from_millis(1);
+    host.endpoint.listen(client(), "cubic");
+    let to = |port| (server().ip(), port).into();
+    for port in [1, 2] {
+        assert!(host.endpoint.connect(now, client(), to(port), "").is_ok());
+    }
+    let third = host.endpoint.connect(now, client(), to(3), "");
+    assert_eq!(third, Err(ConnectError::Full));
+    // Nor does a peer begin one.
+    let mut peer = super::network::Host::new(Config::default(), 7);
+    peer.endpoint.connect(now, server(), client(), "").unwrap();
+    let mut bytes = [0; 1500];
+    let length = peer.endpoint.poll_transmit(now, &mut bytes).unwrap();
+    host.endpoint
+        .on_packet(now, &mut host.datapath, &bytes[..length]);
+    assert_eq!(host.endpoint.statistics().refused, 1);
+    assert_eq!(host.endpoint.connections().count(), 2);
+}
+
+#[test]
 fn the_first_packet_is_what_linux_would_send() {
     let mut network = Network::plain();
     network.connect();

@@ -42,16 +42,27 @@ pub(crate) struct Host {
 
 impl Host {
     pub(crate) fn new(connection: Config, key: u8) -> Self {
+        Self::of(EndpointConfig {
+            connection,
+            key: [key; 16],
+            ..EndpointConfig::default()
+        })
+    }
+
+    /// A host of so many connections at most.
+    pub(crate) fn with_limit(max_connections: usize) -> Self {
+        Self::of(EndpointConfig {
+            max_connections,
+            ..EndpointConfig::default()
+        })
+    }
+
+    fn of(config: EndpointConfig) -> Self {
         let mut datapath = Datapath::new(DatapathConfig {
             signals: SignalQualities::exact(SignalSet::ALL),
             ..DatapathConfig::default()
         });
         let peer = datapath.add_peer(Dialect::Own, 0);
-        let config = EndpointConfig {
-            connection,
-            key: [key; 16],
-            ..EndpointConfig::default()
-        };
         Self {
             endpoint: Endpoint::new(config, peer),
             datapath,

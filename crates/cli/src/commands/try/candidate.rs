@@ -11,6 +11,29 @@ pub(crate) struct CandidateArgument {
     /// The argument as typed.
     pub(super) label: String,
     pub(super) sender: Sender,
+    /// What carries its flow.
+    pub(super) over: Transport,
+}
+
+/// What carries flows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Transport {
+    /// The back end's TCP.
+    Tcp,
+    /// A TCP in user space.
+    Utcp,
+    /// QUIC.
+    Quic,
+}
+
+impl Transport {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Utcp => "utcp",
+            Self::Quic => "quic",
+        }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -44,8 +67,40 @@ impl FromStr for CandidateArgument {
         Ok(Self {
             label: text.to_owned(),
             sender,
+            over: Transport::Tcp,
         })
     }
+}
+
+/// Each hosted algorithm over each transport; the kernel's algorithms are over TCP.
+pub(super) fn over_each(
+    candidates: Vec<CandidateArgument>,
+    transports: &[Transport],
+) -> Vec<CandidateArgument> {
+    let each = |candidate: CandidateArgument| match candidate.sender {
+        Sender::Kernel(_) => vec![candidate],
+        Sender::Hosted(_) => transports
+            .iter()
+            .map(|&over| CandidateArgument {
+                label: match transports {
+                    [_] => candidate.label.clone(),
+                    _ => format!("{} over {}", candidate.label, over.name()),
+                },
+                over,
+                ..candidate.clone()
+            })
+            .collect(),
+    };
+    candidates.into_iter().flat_map(each).collect()
+}
+
+/// The hosted algorithms over a transport; see [`hosted`].
+pub(super) fn hosted_over(
+    candidates: &[CandidateArgument],
+    over: Transport,
+) -> Vec<NamedAlgorithm> {
+    let of_it = candidates.iter().filter(|candidate| candidate.over == over);
+    hosted(&of_it.cloned().collect::<Vec<_>>())
 }
 
 /// The hosted algorithms among them, each under a name of its own: one that comes a second time
@@ -91,6 +146,20 @@ mod tests {
                 .unwrap_err()
                 .contains("`reno`")
         );
+    }
+
+    #[test]
+    fn a_hosted_algorithm_is_over_each_transport_and_the_kernels_over_tcp() {
+        let typed = ["copa", "kernel:cubic"].map(|text| text.parse().unwrap());
+        let each = over_each(typed.to_vec(), &[Transport::Tcp, Transport::Quic]);
+        let labels: Vec<_> = each.iter().map(|each| each.label.as_str()).collect();
+        assert_eq!(labels, ["copa over tcp", "copa over quic", "kernel:cubic"]);
+        let names = hosted_over(&each, Transport::Quic);
+        assert_eq!(names.len(), 1);
+        assert_eq!(names[0].0, "copa");
+        let one = over_each(typed.to_vec(), &[Transport::Utcp]);
+        assert_eq!(one[0].label, "copa");
+        assert_eq!(one[1].over, Transport::Tcp);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use fairwater_hosting::{NamedAlgorithm, Stop};
+use fairwater_hosting::Stop;
 use fairwater_lab::{Candidate, Comparison, LabError, Simulated, run as run_comparison, simulate};
 use fairwater_net::{LinkSpec, LinkSpecError};
 
@@ -27,7 +27,7 @@ use crate::output;
 use crate::report_page;
 use crate::units::parse_duration;
 use back_end::ChosenBackend;
-use candidate::{CandidateArgument, Sender};
+use candidate::{CandidateArgument, Sender, Transport};
 use hosts::Hosts;
 use progress::ProgressDisplay;
 use rounds::Rounds;
@@ -41,6 +41,7 @@ Examples:
   fairwater try cubic --against kernel:cubic --on sim
   sudo fairwater try cubic --over utcp --against kernel:cubic
   fairwater try copa --against kernel:cubic --over quic
+  sudo fairwater try copa --over tcp,utcp,quic --link \"12mbit 20ms 1bdp\"
 
 A link is a capacity (12mbit, or trace:FILE in mahimahi's format) and an RTT (20ms), and optionally
 a buffer (160pkt, 100kB or 1bdp), loss=0.01%, queue=fq_codel, mark=20pkt (ECN marks while more
@@ -53,7 +54,9 @@ sim, the comparison runs in the simulator, where `kernel:reno` and `kernel:cubic
 kernel's algorithms; a simulation takes a second and gives the same numbers each time.
 
 With --over utcp, a TCP in user space sends for Fairwater's algorithms to the kernel's TCP, without
-BTF and eBPF; the lab's own bulk sender stands for the kernel's algorithms. See docs/utcp.md.
+BTF and eBPF; the lab's own bulk sender stands for the kernel's algorithms. See docs/utcp.md. With
+--over tcp,utcp,quic, each algorithm runs on the kernel's TCP, on that one and on noq, one after
+another on the same link.
 
 If an algorithm fails (it raises, blocks or dies), its flow goes on under the fallback, which is
 Cubic on real TCP and Reno in the simulator. The table, --json and the report page tell the share of
@@ -90,15 +93,17 @@ pub(crate) struct Args {
     /// Back end: `linux`, this machine's TCP, or `sim`, the simulator [default: linux if possible]
     #[arg(long, value_name = "BACKEND", hide_possible_values = true)]
     on: Option<BackendArgument>,
-    /// Transport: `tcp`; `utcp`, a TCP in user space that sends to the kernel's; or `quic`, connections of noq on the
-    /// same link in virtual time, where `kernel:cubic` and `kernel:reno` stand for noq's own
+    /// Transport: `tcp`; `utcp`, a TCP in user space that sends to the kernel's; or `quic`, connections of noq. Several,
+    /// as `tcp,utcp,quic`, run each algorithm over each. QUIC alone runs on the same link in virtual time, where
+    /// `kernel:cubic` and `kernel:reno` stand for noq's own; beside others, or with --on linux, on real packets
     #[arg(
         long,
         value_name = "TRANSPORT",
         default_value = "tcp",
+        value_delimiter = ',',
         hide_possible_values = true
     )]
-    over: Transport,
+    over: Vec<Transport>,
     /// Send over IPv6
     #[arg(long)]
     ipv6: bool,
@@ -124,42 +129,24 @@ pub(crate) struct Args {
     quiet: bool,
 }
 
-/// What carries the flows of hosted algorithms.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Transport {
-    /// The back end's TCP.
-    Tcp,
-    /// A TCP in user space.
-    Utcp,
-    /// QUIC, in virtual time.
-    Quic,
-}
-
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let arguments: Vec<CandidateArgument> = args
-        .algorithms
-        .iter()
-        .chain(&args.against)
-        .cloned()
-        .collect();
-    let hosted = candidate::hosted(&arguments);
+    let typed = args.algorithms.iter().chain(&args.against).cloned();
+    let arguments = candidate::over_each(typed.collect(), &args.over);
     let link = link(args)?;
     report_page::check(&args.report)?;
     hosts::check(args, &arguments)?;
-    let asked = match args.over {
-        Transport::Quic => {
+    let asked = match args.over.as_slice() {
+        [Transport::Tcp] => args.on,
+        [Transport::Quic] if args.on.is_none() => {
             let results = over_quic::run(args, link, &arguments)?;
             return finish(args, &results);
         }
         // The simulator has but one TCP.
-        Transport::Utcp => args.on.or(Some(BackendArgument::Linux)),
-        Transport::Tcp => args.on,
+        _ => Some(BackendArgument::Linux),
     };
     let results = match ChosenBackend::find(asked, &arguments) {
-        ChosenBackend::Linux => on_linux(args, link, &arguments, &hosted)?,
-        ChosenBackend::Sim { because } => {
-            simulated(args, link, &arguments, &hosted, because.as_deref())?
-        }
+        ChosenBackend::Linux => on_linux(args, link, &arguments)?,
+        ChosenBackend::Sim { because } => simulated(args, link, &arguments, because.as_deref())?,
     };
     finish(args, &results)
 }
@@ -169,16 +156,15 @@ fn on_linux(
     args: &Args,
     link: LinkSpec,
     arguments: &[CandidateArgument],
-    hosted: &[NamedAlgorithm],
 ) -> Result<RoundResults, Failure> {
     let mut comparison = comparison(args, link, arguments.iter().map(stand_in).collect());
-    hosting::plane(hosted)?;
+    hosting::plane(&candidate::hosted(arguments))?;
     comparison.check()?;
     // What is wrong with the baseline is found before anything is attached.
     rounds(args, comparison.clone(), arguments)?;
 
     let stop = Stop::on_signals().map_err(Failure::io("handling signals"))?;
-    let mut hosts = Hosts::start(args.over, hosted, arguments, &mut comparison)?;
+    let mut hosts = Hosts::start(arguments, &mut comparison)?;
     let algorithms = hosts.algorithms();
     let mut display = ProgressDisplay::new(args.quiet);
     let results = rounds(args, comparison, arguments)?.run(
@@ -218,13 +204,13 @@ fn simulated(
     args: &Args,
     link: LinkSpec,
     arguments: &[CandidateArgument],
-    hosted: &[NamedAlgorithm],
     because: Option<&str>,
 ) -> Result<RoundResults, Failure> {
     if args.ipv6 {
         return Err(back_end::refusal(&LabError::SimulatedIpv6, because));
     }
-    let candidates = back_end::simulated(arguments, hosted, because)?;
+    let hosted = candidate::hosted(arguments);
+    let candidates = back_end::simulated(arguments, &hosted, because)?;
     let rounds = rounds(args, comparison(args, link, candidates), arguments)?;
     let stop = Stop::on_signals().map_err(Failure::io("handling signals"))?;
     stop.exit_if_stuck(|| ())
@@ -242,7 +228,7 @@ fn simulated(
             display.show(progress);
         },
         |comparison, progress| {
-            let plane = || hosting::plane(hosted);
+            let plane = || hosting::plane(&hosted);
             let simulated: Simulated = simulate(comparison, plane, stop.flag(), progress)?;
             notices.extend(simulated.notices);
             Ok(simulated.results)
@@ -301,7 +287,7 @@ fn comparison<C>(args: &Args, link: LinkSpec, candidates: Vec<Candidate<C>>) -> 
         duration: args.duration,
         together: args.together,
         ipv6: args.ipv6,
-        program: if args.bulk || args.over == Transport::Utcp {
+        program: if args.bulk || args.over != [Transport::Tcp] {
             TrafficProgram::Bulk
         } else {
             TrafficProgram::Iperf3

@@ -1,13 +1,14 @@
 //! A host: connections by address, listening ports, and the datapath whose flows they are.
 
+mod hosted;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::hash::Hasher;
 use std::net::SocketAddr;
 
-use fairwater_datapath::{Controls as Enforced, Datapath, PeerId};
+use fairwater_datapath::{Datapath, PeerId};
 use fairwater_net::Time;
-use fairwater_proto::{FlowId, FlowInfo};
-use fairwater_tcp::Controls;
+use fairwater_proto::FlowId;
 use fairwater_wire::{Packet, Seq, Tcp, TcpFlags};
 use siphasher::sip::SipHasher13;
 use slab::Slab;
@@ -16,6 +17,7 @@ use crate::icmp::TooBig;
 use crate::{
     ConnectError, Connection, EndpointConfig, Numbers, State, Statistics, StreamError, reset,
 };
+use hosted::Hosted;
 
 /// Most resets and accepted connections that wait.
 const MAX_RESETS: usize = 256;
@@ -51,30 +53,6 @@ pub struct Endpoint {
     ready: VecDeque<usize>,
     resets: VecDeque<([u8; RESET_BYTES], usize)>,
     statistics: Statistics,
-}
-
-/// A connection and its flow.
-#[derive(Debug)]
-struct Hosted {
-    connection: Connection,
-    generation: u64,
-    algorithm: String,
-    flow: Option<Flow>,
-    timer: Option<Time>,
-    is_ready: bool,
-    /// The peer began it, and the application was not told yet.
-    is_half_open: bool,
-    /// The application has let go of it.
-    is_released: bool,
-    /// When a released connection is given up whose peer does not finish.
-    ends_at: Option<Time>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Flow {
-    id: FlowId,
-    /// What the datapath takes to be in force.
-    known: Controls,
 }
 
 impl Endpoint {
@@ -151,6 +129,7 @@ impl Endpoint {
             is_ready: false,
             is_half_open,
             is_released: false,
+            progress: None,
             ends_at: None,
         });
         self.half_open += usize::from(is_half_open);
@@ -254,7 +233,8 @@ impl Endpoint {
 
     /// The application has no more use for a connection. What was written still goes to the peer, with a FIN behind;
     /// then the connection is gone. Data that comes, or was not read, is answered by a reset: nobody would read it
-    /// (RFC 9293 §3.6.1). The peer has [`crate::Config::time_wait`] to end its side.
+    /// (RFC 9293 §3.6.1). The peer has [`crate::Config::time_wait`] to end its side, and as long to acknowledge more of
+    /// what was written: a peer that says for ever that its window is closed holds nothing here.
     ///
     /// # Errors
     /// There is no such connection.
@@ -445,7 +425,7 @@ impl Endpoint {
             hosted.connection.on_timer(now);
             if hosted.ends_at.is_some_and(|at| at <= now) {
                 hosted.ends_at = None;
-                if hosted.connection.state() == State::FinWait2 {
+                if hosted.connection.state() != State::TimeWait {
                     hosted.connection.abort();
                 }
             }
@@ -485,9 +465,7 @@ impl Endpoint {
             return;
         };
         let state = hosted.connection.state();
-        if hosted.is_released && state == State::FinWait2 {
-            hosted.ends_at.get_or_insert(now + time_wait);
-        }
+        hosted.limit_orphan(now, time_wait);
         let next = hosted.connection.next_timeout();
         let next = next.into_iter().chain(hosted.ends_at).min();
         if next != hosted.timer {
@@ -543,63 +521,5 @@ impl Endpoint {
         self.half_open -= usize::from(hosted.is_half_open);
         let ends = (hosted.connection.local(), hosted.connection.remote());
         self.by_ends.remove(&ends);
-    }
-}
-
-impl Hosted {
-    fn start_flow(&mut self, now: Time, datapath: &mut Datapath, peer: PeerId) {
-        let Some(known) = self.connection.controls().filter(|_| self.flow.is_none()) else {
-            return;
-        };
-        let info = FlowInfo {
-            local: self.connection.local(),
-            remote: self.connection.remote(),
-            mss: self.connection.mss(),
-            cwnd: known.cwnd,
-            srtt_us: self.connection.srtt_us(),
-            now_us: now.as_nanos() / 1_000,
-            ..FlowInfo::default()
-        };
-        // With too many flows, or without the plane, the connection keeps its initial window.
-        let flow = datapath.start(peer, &self.algorithm, &info).ok();
-        self.flow = flow.map(|id| Flow { id, known });
-    }
-
-    /// As the simulator's hosts do it: what the sender changed by itself is told, then the program runs.
-    fn invoke(&mut self, datapath: &mut Datapath) {
-        let Some(invocation) = self.connection.poll_invocation() else {
-            return;
-        };
-        let (Some(flow), Some(in_force)) = (&mut self.flow, self.connection.controls()) else {
-            return;
-        };
-        if !invocation.runs_program() {
-            return;
-        }
-        if in_force != flow.known {
-            let enforced = Enforced {
-                cwnd: in_force.cwnd,
-                rate: in_force.rate,
-            };
-            // Of a flow of this endpoint, and in range: it came from the datapath, or from the sender.
-            let _ = datapath.set_controls(flow.id, enforced);
-            flow.known = in_force;
-        }
-        if let Ok(Some(changed)) = datapath.invoke(flow.id, &invocation.signals) {
-            flow.known = Controls {
-                cwnd: changed.cwnd,
-                rate: changed.rate,
-            };
-            self.connection.set_controls(flow.known);
-            let restarts = datapath.restarts_after_idle(flow.id);
-            self.connection.set_idle_restart(restarts);
-        }
-    }
-
-    fn end_flow(&mut self, datapath: &mut Datapath) {
-        if let Some(flow) = self.flow.take() {
-            // It was started, and is closed once.
-            let _ = datapath.close(flow.id);
-        }
     }
 }
