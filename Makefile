@@ -97,9 +97,10 @@ bench-edge: setup ## what the edge costs at a guest's port, and what it withstan
 	for name in edge edge-connections edge-flood edge-restarts; do $(SUDO) $(TARGET_DIR)/release/fairwater-bench $$name || exit 1; done
 	$(SUDO) $(TARGET_DIR)/release/examples/cost
 
-bench-quic: setup ## what an algorithm costs a QUIC server on noq: each ACK frame, and throughput over loopback
+bench-quic: setup ## what an algorithm costs a QUIC server on noq: each ACK frame, throughput over loopback, and planes that are killed
 	$(CARGO) build --release --locked --package fairwater-bench
 	$(TARGET_DIR)/release/fairwater-bench quic
+	$(TARGET_DIR)/release/fairwater-bench quic-kills
 
 bench-python: $(VENV)/ready ## how fast reports go through an algorithm in Python, and what memory ten million take; steps of environments
 	$(PIP_INSTALL)
