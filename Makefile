@@ -99,9 +99,10 @@ bench-edge: setup ## what the edge costs at a guest's port, and what it withstan
 	for name in edge edge-connections edge-flood edge-restarts; do $(SUDO) $(TARGET_DIR)/release/fairwater-bench $$name || exit 1; done
 	$(SUDO) $(TARGET_DIR)/release/examples/cost
 
-bench-quic: setup ## what an algorithm costs a QUIC server on noq: each ACK frame, and throughput over loopback
+bench-quic: setup ## what an algorithm costs a QUIC server on noq: each ACK frame, throughput over loopback, and planes that are killed
 	$(CARGO) build --release --locked --package fairwater-bench
 	$(TARGET_DIR)/release/fairwater-bench quic
+	$(TARGET_DIR)/release/fairwater-bench quic-kills
 
 bench-utcp: setup ## a TCP in user space against the kernel's, itself simulated, and QUIC; 6 GB with loss; AF_XDP (root)
 	$(CARGO) build --release --locked --package fairwater-bench

@@ -63,6 +63,9 @@ enum Benchmark {
     /// ns per ACK frame of noq's controllers and throughput over loopback, against noq's own Cubic;
     /// needs no root.
     Quic(quic::Arguments),
+    /// Transfers over noq while the plane's process is killed and started again and again; needs no
+    /// root.
+    QuicKills(quic::kills::Arguments),
     /// Packet-hops per second of the simulator on one core, and its memory; needs no root.
     Sim(sim::Arguments),
     /// From an ACK of Linux TCP that is reported to the plane's answer.
@@ -95,6 +98,7 @@ fn main() -> anyhow::Result<()> {
         Benchmark::Reaction(arguments) => reaction::run(&arguments),
         Benchmark::Switching(arguments) => switching::run(&arguments),
         Benchmark::Quic(arguments) => quic::run(&arguments),
+        Benchmark::QuicKills(arguments) => quic::kills::run(&arguments),
         Benchmark::Sim(arguments) => sim::run(&arguments),
         Benchmark::Transports(arguments) => transports::run(&arguments),
         Benchmark::Utcp(arguments) => utcp::run(&arguments),

@@ -1,6 +1,8 @@
-//! What an algorithm costs a QUIC server on noq: per ACK frame, and in throughput over loopback.
+//! What an algorithm costs a QUIC server on noq: per ACK frame, and in throughput over loopback. And what
+//! transfers come to while planes die.
 
 mod frames;
+pub(crate) mod kills;
 mod loopback;
 
 use anyhow::ensure;

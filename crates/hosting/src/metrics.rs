@@ -14,7 +14,7 @@ use prometheus_client::registry::Registry;
 use tiny_http::{Header, Method, Response, Server};
 
 use crate::control::{Client, Request, Response as Answer, claim};
-use crate::host::{BuffersRow, HostStatus, MetricsAddress};
+use crate::host::{BuffersRow, CarefulResumeRow, HostStatus, MetricsAddress};
 
 /// What OpenMetrics text is served as.
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -102,6 +102,9 @@ pub fn text(status: &HostStatus) -> String {
     if let Some(buffers) = &status.buffers {
         register_buffers(&mut registry, buffers);
     }
+    if let Some(resume) = &status.careful_resume {
+        register_careful_resume(&mut registry, resume);
+    }
     let uptime = ConstGauge::new(i64::try_from(status.uptime_s).unwrap_or(i64::MAX));
     registry.register("uptime_seconds", "Time since the plane's start", uptime);
     let mut text = String::new();
@@ -153,6 +156,53 @@ fn register_buffers(registry: &mut Registry, buffers: &BuffersRow) {
             "edge_buffer_stalls",
             "Times that the edge was late, so that its buffered connections pass from then on",
             buffers.stalls_total,
+        ),
+    ];
+    for (name, what, value) in counters {
+        registry.register(name, what, ConstCounter::new(value));
+    }
+}
+
+/// The metrics of Careful Resume.
+fn register_careful_resume(registry: &mut Registry, resume: &CarefulResumeRow) {
+    let paths = ConstGauge::new(i64::try_from(resume.paths).unwrap_or(i64::MAX));
+    let what = "Paths whose capacity is remembered";
+    registry.register("careful_resume_paths", what, paths);
+    let counters = [
+        (
+            "careful_resume_saved",
+            "Observations of paths that were saved",
+            resume.saved_total,
+        ),
+        (
+            "careful_resume_expired",
+            "Paths that were forgotten at the end of their lifetime",
+            resume.expired_total,
+        ),
+        (
+            "careful_resume_evicted",
+            "Paths that made room for others",
+            resume.evicted_total,
+        ),
+        (
+            "careful_resume_started",
+            "Flows that began with what was remembered of their path",
+            resume.started_total,
+        ),
+        (
+            "careful_resume_jumped",
+            "Flows that raised their window to a part of what was remembered",
+            resume.jumped_total,
+        ),
+        (
+            "careful_resume_validated",
+            "Flows whose raised window was validated without congestion",
+            resume.validated_total,
+        ),
+        (
+            "careful_resume_retreated",
+            "Flows that met congestion with their raised window",
+            resume.retreated_total,
         ),
     ];
     for (name, what, value) in counters {

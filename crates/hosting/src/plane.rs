@@ -1,7 +1,9 @@
 //! A plane that hosts algorithms under names of the caller's choice.
 
 use fairwater_algorithms::Choice;
-use fairwater_plane::{Aggregate, Algorithm, Control, Ecn, Flow, FlowInfo, Key, Plane, PlaneError};
+use fairwater_plane::{
+    Aggregate, Algorithm, CarefulResumeConfig, Control, Ecn, Flow, FlowInfo, Key, Plane, PlaneError,
+};
 
 use crate::NamedAlgorithm;
 
@@ -13,6 +15,14 @@ pub fn plane_of<'a>(
     algorithms: impl IntoIterator<Item = (&'a str, &'a Choice)>,
 ) -> Result<Plane, PlaneError> {
     let mut plane = Plane::new();
+    host(&mut plane, algorithms)?;
+    Ok(plane)
+}
+
+fn host<'a>(
+    plane: &mut Plane,
+    algorithms: impl IntoIterator<Item = (&'a str, &'a Choice)>,
+) -> Result<(), PlaneError> {
     for (name, choice) in algorithms {
         plane.add(|programs| {
             Ok(RenamedAlgorithm {
@@ -21,15 +31,28 @@ pub fn plane_of<'a>(
             })
         })?;
     }
-    Ok(plane)
+    Ok(())
 }
 
 /// [`plane_of`] for resolved algorithms.
 pub(crate) fn plane_of_named(algorithms: &[NamedAlgorithm]) -> Result<Plane, PlaneError> {
+    plane_resuming(algorithms, None)
+}
+
+/// [`plane_of_named`], whose flows resume carefully if a configuration says how, which was checked.
+pub(crate) fn plane_resuming(
+    algorithms: &[NamedAlgorithm],
+    resume: Option<CarefulResumeConfig>,
+) -> Result<Plane, PlaneError> {
+    let mut plane = Plane::new();
+    if let Some(resume) = resume {
+        plane.resume_carefully(resume)?;
+    }
     let named = algorithms
         .iter()
         .map(|(name, algorithm)| (name.as_str(), &algorithm.choice));
-    plane_of(named)
+    host(&mut plane, named)?;
+    Ok(plane)
 }
 
 /// Two algorithms were to be hosted under one name.
@@ -81,6 +104,10 @@ impl Algorithm for RenamedAlgorithm {
 
     fn ecn(&self) -> Ecn {
         self.algorithm.ecn()
+    }
+
+    fn resumes_carefully(&self) -> bool {
+        self.algorithm.resumes_carefully()
     }
 
     fn aggregate_by(&self, info: &FlowInfo) -> Option<Key> {

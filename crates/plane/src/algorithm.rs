@@ -32,6 +32,14 @@ pub trait Algorithm: Send {
         Ecn::default()
     }
 
+    /// Whether a flow may begin with part of the capacity that an earlier flow observed, in a plane that
+    /// resumes carefully ([`Plane::resume_carefully`](crate::Plane::resume_carefully)): the algorithm
+    /// then begins later, with the window that was validated. Yes unless the algorithm says otherwise,
+    /// as one whose window or rate does not depend on the path.
+    fn resumes_carefully(&self) -> bool {
+        true
+    }
+
     /// Which flows are controlled together (CCP §6.3): those of the same key. `None`, as long as
     /// the algorithm does not say otherwise: the flow runs alone, by
     /// [`new_flow`](Algorithm::new_flow). So does one for which this panics. [`By`](crate::By)
@@ -77,6 +85,10 @@ impl<A: Algorithm + ?Sized> Algorithm for Box<A> {
 
     fn ecn(&self) -> Ecn {
         (**self).ecn()
+    }
+
+    fn resumes_carefully(&self) -> bool {
+        (**self).resumes_carefully()
     }
 
     fn aggregate_by(&self, info: &FlowInfo) -> Option<Key> {

@@ -14,6 +14,7 @@
 
 mod aggregate;
 mod algorithm;
+mod careful_resume;
 mod contain;
 mod control;
 mod event;
@@ -27,6 +28,7 @@ mod requirements;
 
 pub use aggregate::{Aggregate, By, Claim, Group, Key, Member, divide};
 pub use algorithm::{Algorithm, Ecn, Flow};
+pub use careful_resume::{CarefulResumeConfig, CarefulResumeStatus, InvalidCarefulResume};
 pub use control::Control;
 pub use event::{Command, CommandSink, Event, RawReport};
 pub use fairwater_lang::{ConstantValue, MAX_RATE, Signal, SignalSet, Signals, nearest};

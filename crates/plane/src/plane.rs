@@ -7,13 +7,15 @@ use std::collections::VecDeque;
 use fairwater_lang::SignalSet;
 use thiserror::Error;
 
+use crate::careful_resume::{self, Resuming};
 use crate::contain::{close, contain, discard};
 use crate::control::PendingCommand;
 use crate::hosted::{HostedFlow, Role};
 use crate::{
-    AggregateSnapshot, Algorithm, AlgorithmError, AlgorithmStatistics, Command, CommandSink,
-    Control, Controller, Event, Flow, FlowId, FlowInfo, FlowSnapshot, HostedAlgorithm,
-    LoadedProgram, Notice, ProgramId, Programs, RawReport, Reason, Report, Requirements,
+    AggregateSnapshot, Algorithm, AlgorithmError, AlgorithmStatistics, Capabilities,
+    CarefulResumeConfig, CarefulResumeStatus, Command, CommandSink, Control, Controller, Event,
+    Flow, FlowId, FlowInfo, FlowSnapshot, HostedAlgorithm, InvalidCarefulResume, LoadedProgram,
+    Notice, ProgramId, Programs, RawReport, Reason, Report, Requirements,
 };
 use aggregated::Aggregates;
 
@@ -36,6 +38,9 @@ pub enum PlaneError {
         /// The algorithm's name.
         algorithm: String,
     },
+    /// The configuration of Careful Resume makes no sense.
+    #[error("Careful Resume: {0}")]
+    CarefulResume(#[from] InvalidCarefulResume),
 }
 
 /// Counts of a plane that belong to no algorithm.
@@ -63,6 +68,8 @@ pub struct Plane {
     pending: PendingCommand,
     notices: VecDeque<Notice>,
     statistics: PlaneStatistics,
+    /// What flows of the same path share, if the plane resumes carefully.
+    resume: Option<careful_resume::Shared>,
 }
 
 impl Default for Plane {
@@ -82,6 +89,43 @@ impl Plane {
             pending: PendingCommand::new(program_id(0, 0)),
             notices: VecDeque::new(),
             statistics: PlaneStatistics::default(),
+            resume: None,
+        }
+    }
+
+    /// Lets new flows begin with part of the capacity that earlier flows observed on the same path
+    /// (Careful Resume, RFC 9959): flows of the algorithms that are added from now on.
+    ///
+    /// # Errors
+    /// [`InvalidCarefulResume`] for a configuration that makes no sense. The plane is then as before.
+    pub fn resume_carefully(
+        &mut self,
+        config: CarefulResumeConfig,
+    ) -> Result<(), InvalidCarefulResume> {
+        config.check()?;
+        self.resume = Some(careful_resume::Shared::new(config));
+        Ok(())
+    }
+
+    /// What Careful Resume has done; `None` without [`Plane::resume_carefully`].
+    #[must_use]
+    pub fn careful_resume(&self) -> Option<CarefulResumeStatus> {
+        Some(self.resume.as_ref()?.lock().status())
+    }
+
+    /// The plane's own time, µs, which only ever grows: what is remembered of paths has a lifetime, and
+    /// datapaths have clocks of their own.
+    pub fn set_time(&mut self, now_us: u64) {
+        if let Some(resume) = &self.resume {
+            resume.lock().set_time(now_us);
+        }
+    }
+
+    /// What the datapath of the flows that start from now on is capable of: flows resume carefully where
+    /// it has the signals, and paces (RFC 9959 §3.3 demands that).
+    pub fn set_datapath(&mut self, capabilities: &Capabilities) {
+        if let Some(resume) = &self.resume {
+            resume.lock().may_resume = careful_resume::fits(capabilities);
         }
     }
 
@@ -96,25 +140,34 @@ impl Plane {
         F: FnOnce(&mut Programs) -> Result<A, AlgorithmError>,
     {
         let index = self.algorithms.len();
-        let mut programs = Programs::new(u32::try_from(index).unwrap_or(u32::MAX));
+        let number = u32::try_from(index).unwrap_or(u32::MAX);
+        let mut programs = match self.resume {
+            Some(_) => Programs::counting(number),
+            None => Programs::new(number),
+        };
         let algorithm = build(&mut programs)?;
         let name = algorithm.name().to_owned();
-        let programs = programs.into_loaded();
-        if programs.is_empty() {
+        if programs.loaded().is_empty() {
             return Err(PlaneError::NoProgram { algorithm: name });
         }
-        let read = programs.iter().map(|p| p.program().signals);
+        let read = programs.loaded().iter().map(LoadedProgram::signals);
         let requirements = Requirements {
             signals: read.fold(SignalSet::EMPTY, SignalSet::union),
             rate: algorithm.needs_rate(),
             ecn: algorithm.ecn(),
             idle_restart: algorithm.idle_restart(),
         };
+        let algorithm: Box<dyn Algorithm> = match &self.resume {
+            Some(resume) if algorithm.resumes_carefully() => {
+                Box::new(Resuming::new(algorithm, &mut programs, resume.clone())?)
+            }
+            _ => Box::new(algorithm),
+        };
         self.algorithms.push(HostedAlgorithm {
             requirements,
-            algorithm: Box::new(algorithm),
+            algorithm,
             name,
-            programs,
+            programs: programs.into_loaded(),
             statistics: AlgorithmStatistics::default(),
         });
         Ok(index)

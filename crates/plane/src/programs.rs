@@ -3,8 +3,10 @@
 use std::fmt::Display;
 use std::sync::Arc;
 
-use fairwater_lang::{ConstantValue, Diagnostics, Program, Scope, Type};
+use fairwater_lang::{ConstantValue, Diagnostics, Program, Scope, SignalSet, Type};
 use thiserror::Error;
+
+use crate::careful_resume::counting;
 
 /// One program of one algorithm of a plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -120,6 +122,10 @@ pub struct LoadedProgram {
     name: String,
     program: Arc<Program>,
     report_len: usize,
+    /// The signals that the algorithm's own source reads.
+    signals: SignalSet,
+    /// Whether its reports end with what it delivered.
+    counts: bool,
 }
 
 impl LoadedProgram {
@@ -141,6 +147,16 @@ impl LoadedProgram {
         Arc::clone(&self.program)
     }
 
+    /// The signals that the algorithm reads in it: what the plane itself counts is not among them.
+    pub(crate) const fn signals(&self) -> SignalSet {
+        self.signals
+    }
+
+    /// Whether its reports end with what it delivered, for Careful Resume.
+    pub(crate) const fn counts(&self) -> bool {
+        self.counts
+    }
+
     /// How many fields its reports have.
     #[must_use]
     pub fn report_len(&self) -> usize {
@@ -152,6 +168,8 @@ impl LoadedProgram {
 #[derive(Debug)]
 pub struct Programs {
     algorithm: u32,
+    /// Whether programs count what they deliver, for Careful Resume.
+    counting: bool,
     loaded: Vec<LoadedProgram>,
 }
 
@@ -159,7 +177,24 @@ impl Programs {
     pub(crate) fn new(algorithm: u32) -> Self {
         Self {
             algorithm,
+            counting: false,
             loaded: Vec::new(),
+        }
+    }
+
+    /// As [`Programs::new`], for a plane that resumes carefully.
+    pub(crate) fn counting(algorithm: u32) -> Self {
+        Self {
+            counting: true,
+            ..Self::new(algorithm)
+        }
+    }
+
+    /// The program that flows begin with.
+    pub(crate) const fn first(&self) -> ProgramId {
+        ProgramId {
+            algorithm: self.algorithm,
+            index: 0,
         }
     }
 
@@ -199,13 +234,23 @@ impl Programs {
             algorithm: self.algorithm,
             index: u32::try_from(self.loaded.len()).unwrap_or(u32::MAX),
         };
+        let signals = program.signals;
+        let counting = self.counting.then(|| counting(&program)).flatten();
+        let counts = counting.is_some();
+        let program = counting.unwrap_or(program);
         let loaded = LoadedProgram {
             name: name.to_owned(),
             report_len: program.report_len(),
             program: Arc::new(program),
+            signals,
+            counts,
         };
         self.loaded.push(loaded.clone());
         ProgramHandle { id, loaded }
+    }
+
+    pub(crate) fn loaded(&self) -> &[LoadedProgram] {
+        &self.loaded
     }
 
     pub(crate) fn into_loaded(self) -> Vec<LoadedProgram> {

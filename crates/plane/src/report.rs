@@ -64,6 +64,11 @@ impl<'a> Report<'a> {
         self[field] != 0
     }
 
+    /// The last two fields, whichever program reported.
+    pub(crate) fn last_fields(&self) -> Option<[u64; 2]> {
+        self.raw.fields.last_chunk().copied()
+    }
+
     /// The first foreign field that was read by index.
     pub(crate) fn foreign(&self) -> Option<Field> {
         self.foreign.get()

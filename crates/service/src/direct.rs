@@ -165,6 +165,9 @@ impl Service {
         };
         let local = event.flow();
         let shared = &mut self.shared;
+        if matches!(event, Event::Created { .. } | Event::Resumed { .. }) {
+            shared.plane.set_datapath(&direct.capabilities);
+        }
         match event {
             Event::Reported { report, .. } => {
                 shared.statistics.reports += 1;

@@ -437,6 +437,7 @@ impl Service {
             ready,
             ..
         } = self;
+        shared.plane.set_time(now_us);
         let alive_us = u64::from(shared.config.alive_us);
         for peer in peers.iter_mut().flatten() {
             let due = now_us.saturating_sub(peer.welcomed_us) >= alive_us;

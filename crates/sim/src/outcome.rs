@@ -8,6 +8,7 @@ use fairwater_bundle::Mode;
 use fairwater_edge::EdgeStatistics;
 use fairwater_edge::buffer::BufferStatistics;
 use fairwater_experiment::NodeId;
+use fairwater_plane::CarefulResumeStatus;
 use fairwater_tcp::State;
 
 /// Everything measured. Equal configurations give equal outcomes.
@@ -33,6 +34,8 @@ pub struct Outcome {
     pub boxes: Vec<(NodeId, BoxOutcome)>,
     /// Notices of the plane, with the time: faults, algorithms that failed.
     pub notices: Vec<(Time, String)>,
+    /// What Careful Resume did, if the plane resumes carefully.
+    pub careful_resume: Option<CarefulResumeStatus>,
 }
 
 /// What a box at a host's edge has done itself.

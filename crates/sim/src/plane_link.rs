@@ -12,7 +12,7 @@ use fairwater_edge::buffer::{BufferStatistics, Outgoing};
 use fairwater_edge::track::TableConfig;
 use fairwater_edge::{Edge, EdgeStatistics, Fate, FlowKey, Mode, PortPacket, Treatment, Verdict};
 use fairwater_net::Time;
-use fairwater_plane::{Capabilities, Plane, SignalQualities, SignalSet};
+use fairwater_plane::{Capabilities, CarefulResumeStatus, Plane, SignalQualities, SignalSet};
 use fairwater_proto::{Dialect, FlowId, FlowInfo, ToDatapath, Updates};
 use fairwater_service::{self, HandOverError, Service, ServiceNotice};
 
@@ -571,6 +571,11 @@ impl PlaneLink {
     pub(crate) fn fallbacks(&self) -> u64 {
         let of = |joined: &DatapathHost| joined.datapath.get().statistics().fallbacks;
         self.hosts.iter().map(of).sum()
+    }
+
+    /// What Careful Resume has done, if the plane resumes carefully.
+    pub(crate) fn careful_resume(&self) -> Option<CarefulResumeStatus> {
+        self.service.plane().careful_resume()
     }
 
     /// All notices of the run.

@@ -100,6 +100,10 @@ impl Algorithm for Constant {
     fn idle_restart(&self) -> bool {
         false
     }
+
+    fn resumes_carefully(&self) -> bool {
+        false
+    }
 }
 
 struct ConstantFlow {

@@ -84,6 +84,16 @@ fn text(status: &HostStatus) -> String {
     } else {
         text += &format!("{datapaths}\n");
     }
+    if let Some(resume) = &status.careful_resume {
+        text += &format!(
+            "\nCareful Resume: {} paths remembered; {} flows began with one, {} jumped, {} validated, {} retreated.\n",
+            resume.paths,
+            resume.started_total,
+            resume.jumped_total,
+            resume.validated_total,
+            resume.retreated_total
+        );
+    }
     if status.incidents_total > 0 {
         text += &format!(
             "\n{} times a flow left its algorithm for a fallback: `fairwater why` tells why.\n",

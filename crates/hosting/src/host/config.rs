@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use fairwater_exec::cost::DEFAULT_BUDGET;
 use fairwater_linux::Options;
+use fairwater_plane::CarefulResumeConfig;
 use fairwater_service::{Config as ServiceConfig, Endpoints, Policy};
 use rustix::process::geteuid;
 
@@ -44,6 +45,8 @@ pub struct HostConfig {
     pub metrics: Option<MetricsAddress>,
     /// Which algorithm flows get that ask for another.
     pub policy: Policy,
+    /// How flows begin with what earlier ones observed (RFC 9959); `None` lets none.
+    pub careful_resume: Option<CarefulResumeConfig>,
 }
 
 /// This machine's TCP.
@@ -114,6 +117,7 @@ impl Default for HostConfig {
             control: None,
             metrics: None,
             policy: Policy::default(),
+            careful_resume: None,
         }
     }
 }

@@ -21,7 +21,7 @@ use fairwater_service::{
 };
 
 use crate::changed_default::{self, ChangedDefault, Places};
-use crate::plane::plane_of_named;
+use crate::plane::plane_resuming;
 use crate::process::finish_all;
 use crate::tcp_notices::TcpNotices;
 use crate::{AlgorithmProcess, NamedAlgorithm, fork};
@@ -36,7 +36,7 @@ pub use edge::{
 pub use failure::HostFailure;
 pub use incidents::{KeptIncident, MOST_INCIDENTS};
 pub use reload::ReloadError;
-pub use status::{AlgorithmRow, BuffersRow, DatapathRow, HostStatus};
+pub use status::{AlgorithmRow, BuffersRow, CarefulResumeRow, DatapathRow, HostStatus};
 
 use incidents::Incidents;
 
@@ -77,7 +77,7 @@ impl Host {
         }
         crate::require_different(&config.algorithms)?;
         // Finds errors in any algorithm before the first is attached.
-        let all = plane_of_named(&config.algorithms)?;
+        let all = plane_resuming(&config.algorithms, config.careful_resume)?;
         failure::within_budget(&all, config.max_instructions)?;
         let linux = config.linux.clone();
         let wanted = linux.is_some().then(|| probe::probe().require());
@@ -98,7 +98,7 @@ impl Host {
         } else {
             config.algorithms.clone()
         };
-        let plane = plane_of_named(&hosted)?;
+        let plane = plane_resuming(&hosted, config.careful_resume)?;
         let service = config.service(instance());
         fork::mark_plane_thread();
         let server =

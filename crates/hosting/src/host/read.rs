@@ -13,7 +13,7 @@ use fairwater_document::{network, quantity};
 use fairwater_edge::policy::PortPattern;
 use fairwater_edge_tc::EdgeOptions;
 use fairwater_linux::Options;
-use fairwater_plane::nearest;
+use fairwater_plane::{CarefulResumeConfig, nearest};
 use fairwater_service::{Policy, Rule};
 
 use super::config::{
@@ -26,6 +26,10 @@ use crate::{NamedAlgorithm, resolve};
 const SILENCE: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(3600);
 /// Bounds on the flows of Linux TCP.
 const FLOWS: RangeInclusive<u64> = 1..=1 << 20;
+/// Bounds on how long an observation of a path may be used, and on what a window is raised to, bytes.
+const LIFETIME: RangeInclusive<Duration> =
+    Duration::from_secs(1)..=Duration::from_secs(7 * 24 * 3600);
+const MAX_JUMP: u64 = 1_000_000_000;
 /// Bounds on the datapaths in other processes.
 const PEERS: RangeInclusive<u64> = 1..=65_536;
 
@@ -69,6 +73,7 @@ fn read<'a>(mut root: Fields<'a>, folder: &Path, sink: &'a Sink) -> HostConfig {
     let control = table(&mut root, "control", sink, control);
     config.control = control.unwrap_or_else(usual_control);
     config.metrics = table(&mut root, "metrics", sink, metrics).flatten();
+    config.careful_resume = table(&mut root, "careful_resume", sink, careful_resume);
     if config.metrics.is_some() && config.control.is_none() {
         let message = "`[metrics]` needs the control socket, which has no default path here";
         let help = "set `socket` in `[control]`";
@@ -112,6 +117,7 @@ fn titled(key: &str) -> &'static str {
         "edge" => "`[edge]`",
         "links" => "`[links]`",
         "control" => "`[control]`",
+        "careful_resume" => "`[careful_resume]`",
         _ => "`[metrics]`",
     }
 }
@@ -291,6 +297,56 @@ fn links(mut fields: Fields<'_>) -> Option<LinksConfig> {
     }
     fields.finish();
     Some(config)
+}
+
+fn careful_resume(mut fields: Fields<'_>) -> CarefulResumeConfig {
+    let defaults = CarefulResumeConfig::default();
+    let config = CarefulResumeConfig {
+        lifetime: fields
+            .optional("lifetime", lifetime)
+            .unwrap_or(defaults.lifetime),
+        max_jump: fields
+            .optional("max_jump", max_jump)
+            .unwrap_or(defaults.max_jump),
+        ipv4_prefix: fields
+            .optional("ipv4_prefix", |node| prefix(node, 32))
+            .unwrap_or(defaults.ipv4_prefix),
+        ipv6_prefix: fields
+            .optional("ipv6_prefix", |node| prefix(node, 128))
+            .unwrap_or(defaults.ipv6_prefix),
+        max_paths: fields
+            .optional("max_paths", |node| within(node, FLOWS))
+            .map_or(defaults.max_paths, |paths| paths as usize),
+    };
+    fields.finish();
+    config
+}
+
+fn lifetime(node: &Node) -> Result<Duration, InvalidValue> {
+    let lifetime = quantity::duration(node)?;
+    if LIFETIME.contains(&lifetime) {
+        return Ok(lifetime);
+    }
+    Err(InvalidValue {
+        message: "it is out of range".to_owned(),
+        allowed: "1s to 10080min".to_owned(),
+    })
+}
+
+fn max_jump(node: &Node) -> Result<u64, InvalidValue> {
+    let bytes = quantity::some_bytes(node)?;
+    if bytes <= MAX_JUMP {
+        return Ok(bytes);
+    }
+    Err(InvalidValue {
+        message: "it is out of range".to_owned(),
+        allowed: "1B to 1GB".to_owned(),
+    })
+}
+
+fn prefix(node: &Node, bits: u64) -> Result<u8, InvalidValue> {
+    // At most 128.
+    Ok(within(node, 1..=bits)? as u8)
 }
 
 fn usual_control() -> Option<ControlConfig> {

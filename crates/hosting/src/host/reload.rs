@@ -108,6 +108,10 @@ impl Host {
             (old.links != config.links, "`[links]`"),
             (socket(old) != socket(config), "the control socket"),
             (old.metrics != config.metrics, "`[metrics]`"),
+            (
+                old.careful_resume != config.careful_resume,
+                "`[careful_resume]`",
+            ),
         ];
         let different = differences.into_iter().filter(|(different, _)| *different);
         different.map(|(_, what)| what.to_owned()).collect()

@@ -34,6 +34,30 @@ pub struct HostStatus {
     /// What the edge holds of guests' data, if a policy has asked for it.
     #[serde(default)]
     pub buffers: Option<BuffersRow>,
+    /// What Careful Resume has done, if the configuration asks for it.
+    #[serde(default)]
+    pub careful_resume: Option<CarefulResumeRow>,
+}
+
+/// What Careful Resume has done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CarefulResumeRow {
+    /// Paths that are remembered now.
+    pub paths: u64,
+    /// Observations that were saved.
+    pub saved_total: u64,
+    /// Paths that were forgotten at the end of their lifetime.
+    pub expired_total: u64,
+    /// Paths that made room for others.
+    pub evicted_total: u64,
+    /// Flows that began with what was remembered.
+    pub started_total: u64,
+    /// Flows that raised their window to a part of it.
+    pub jumped_total: u64,
+    /// Flows whose raised window was validated.
+    pub validated_total: u64,
+    /// Flows that met congestion, and retreated.
+    pub retreated_total: u64,
 }
 
 /// What the edge holds of guests' data.
@@ -114,7 +138,22 @@ impl Host {
             incidents_total: self.incidents.total() + service.incidents_omitted(),
             policy_rules: self.config.policy.rules.len(),
             buffers: self.buffers_row(),
+            careful_resume: self.careful_resume_row(),
         }
+    }
+
+    fn careful_resume_row(&self) -> Option<CarefulResumeRow> {
+        let status = self.server.service().plane().careful_resume()?;
+        Some(CarefulResumeRow {
+            paths: status.sets,
+            saved_total: status.saved,
+            expired_total: status.expired,
+            evicted_total: status.evicted,
+            started_total: status.started,
+            jumped_total: status.jumped,
+            validated_total: status.validated,
+            retreated_total: status.retreated,
+        })
     }
 
     fn algorithm_rows(&self) -> Vec<AlgorithmRow> {

@@ -169,6 +169,11 @@ impl Shared {
         event: Event<'_>,
     ) -> Outcome {
         let flow = event.flow();
+        if let (Event::Created { .. } | Event::Resumed { .. }, Some(introduction)) =
+            (&event, &peer.introduction)
+        {
+            self.plane.set_datapath(&introduction.capabilities);
+        }
         let mut commands = CommandQueue::new(
             (&self.catalogue, &self.slots),
             &mut self.statistics,

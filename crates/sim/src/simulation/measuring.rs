@@ -87,6 +87,7 @@ impl<C: Deref<Target = Experiment>, O: Observer> Simulation<C, O> {
                     Some((*node, outcome))
                 })
                 .collect(),
+            careful_resume: self.plane.careful_resume(),
             notices: self.plane.into_notices(self.now),
         }
     }

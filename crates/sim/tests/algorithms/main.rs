@@ -6,6 +6,7 @@
 mod basicdelay;
 mod bbr;
 mod bbr3;
+mod careful_resume;
 mod companies;
 mod congestion_manager;
 mod constant;
