@@ -68,6 +68,7 @@ fn runs(flows: &[(f64, f64)]) -> Vec<PointResult> {
         groups: vec![group("tested"), group("others")],
         flows: vec![flow(0, *tested), flow(1, *others)],
         edges: Vec::new(),
+        disturbed: false,
         notices: Vec::new(),
     };
     (1..).zip(flows).map(run).collect()
