@@ -476,7 +476,7 @@ const fn of_rounds(
 }
 
 /// The measures of benchmarks.
-pub static BENCHMARK_MEASURES: [Measure; 15] = [
+pub static BENCHMARK_MEASURES: [Measure; 16] = [
     of_rounds(
         "loopback",
         "loopback_kernel",
@@ -512,6 +512,12 @@ pub static BENCHMARK_MEASURES: [Measure; 15] = [
         "cpu_busy",
         "%",
         "share of the machine's CPU time that was busy",
+    ),
+    of_rounds(
+        "agent-cpu",
+        "cpu_added",
+        "% of the machine",
+        "CPU time of the machine beyond that of the same load under the kernel's own algorithm",
     ),
     of_rounds(
         "agent-cpu",

@@ -57,6 +57,9 @@ pub fn page(entry: &Entry, parts: &[Part<'_>], quick: bool) -> String {
         body += &claims(part.judged);
         body += &how(entry, part, quick);
         let found = plots(entry, part);
+        if parts.len() > 1 && !found.boxes.is_empty() {
+            drawn += &format!("<h2>{}</h2>\n", heading(part.world));
+        }
         drawn += &found.boxes;
         plotted.plots.extend(found.plots);
     }
@@ -127,7 +130,7 @@ fn claims(judged: &[Judged]) -> String {
         .to_owned();
     for claim in judged {
         let ours = match (&claim.ours, &claim.reason) {
-            (Some(ours), _) => ours_text(ours),
+            (Some(ours), _) => ours_text(ours, counted(claim.world)),
             (None, Some(reason)) => escaped(reason),
             (None, None) => "–".to_owned(),
         };
@@ -154,13 +157,21 @@ fn claims(judged: &[Judged]) -> String {
     text + "</tbody>\n</table>\n"
 }
 
-fn ours_text(ours: &Ours) -> String {
+/// What a verdict is drawn from.
+fn counted(world: World) -> &'static str {
+    match world {
+        World::Sim | World::Linux => "seeds",
+        World::Bench => "rounds",
+    }
+}
+
+fn ours_text(ours: &Ours, counted: &str) -> String {
     let unit = |unit: &str| match unit {
         "" => String::new(),
         unit => format!(" {}", escaped(unit)),
     };
     let mut text = format!(
-        "<strong>{}{}</strong><br>{} to {}; {} seeds",
+        "<strong>{}{}</strong><br>{} to {}; {} {counted}",
         number(ours.value),
         unit(ours.unit),
         number(ours.low),
@@ -206,9 +217,14 @@ fn how(entry: &Entry, part: &Part<'_>, quick: bool) -> String {
         true => String::new(),
         false => format!(" with {}", settings.join(", ")),
     };
-    let counted = match run.source {
-        Source::Scenario(_) => "seeds",
-        Source::Benchmark(_) => "rounds",
+    let counted = match form.seeds == form.most_seeds {
+        true => format!("{} {}", form.seeds, counted(run.world)),
+        false => format!(
+            "{} to {} {}",
+            form.seeds,
+            form.most_seeds,
+            counted(run.world)
+        ),
     };
     let (disturbed, all) = part.measured.disturbed();
     let machine = match (run.world, part.machine) {
@@ -222,10 +238,8 @@ fn how(entry: &Entry, part: &Part<'_>, quick: bool) -> String {
         (_, None) => "Not run.".to_owned(),
     };
     format!(
-        "<pre>{}</pre>\n<p class=\"how\">{what}{settings}; {} to {} {counted}. {machine}</p>\n",
-        escaped(&command),
-        form.seeds,
-        form.most_seeds
+        "<pre>{}</pre>\n<p class=\"how\">{what}{settings}; {counted}. {machine}</p>\n",
+        escaped(&command)
     )
 }
 

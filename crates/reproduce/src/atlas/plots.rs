@@ -132,12 +132,27 @@ fn name(drawn: &mut [Drawn<'_>]) {
         let values = own.iter().filter(differs);
         let named = values.map(|(key, value)| match value.starts_with(|c: char| c.is_ascii_digit()) {
             true if key != "time" => format!("{key} {value}"),
-            _ => value.clone(),
+            _ => shortened(value),
         });
         drawn.label = named.collect::<Vec<_>>().join(", ");
         if drawn.label.is_empty() {
             drawn.label = drawn.subject.flows.clone().unwrap_or("all".to_owned());
         }
+    }
+}
+
+/// Characters of a variable's value in a name.
+const VALUE_CHARACTERS: usize = 28;
+
+/// The beginning of a value.
+fn shortened(value: &str) -> String {
+    match value.chars().count() > VALUE_CHARACTERS {
+        true => value
+            .chars()
+            .take(VALUE_CHARACTERS - 1)
+            .chain(['…'])
+            .collect(),
+        false => value.to_owned(),
     }
 }
 
@@ -187,7 +202,11 @@ fn draw(
         }
         _ => Vec::new(),
     };
-    found.boxes += &boxes(measure.meaning, "of each seed, with quartiles", measure.unit, &rows);
+    let note = match measured {
+        Measured::Rounds(_) => "of each round, with quartiles",
+        Measured::Points(_) | Measured::Nothing => "of each seed, with quartiles",
+    };
+    found.boxes += &boxes(measure.meaning, note, measure.unit, &rows);
     let shown: Option<(&'static str, &'static str, fn(&FlowSample) -> f64)> = match measure.name {
         "windows" | "window_mean" | "window_p10" | "window_p50" | "window_p90" | "window_max"
         | "fall_leaves" | "double_falls" => {
