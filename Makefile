@@ -27,7 +27,7 @@ endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo demo-bundle test test-python python loom miri cross fuzz lint bench bench-datapath bench-edge bench-quic bench-python bench-sim bench-utcp doc header install uninstall clean
+.PHONY: help setup build demo demo-bundle figures test test-python python loom miri cross fuzz lint bench bench-datapath bench-edge bench-quic bench-python bench-sim bench-utcp doc header install uninstall clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -44,6 +44,10 @@ demo: build ## Fairwater's Cubic beside the kernel's on a path of 48 Mbit/s and 
 demo-bundle: build ## a queue that moves: two sites over 48 Mbit/s and 20 ms, without and with a bundle (root)
 	$(CARGO) build --release --locked --package fairwater-testbed --example two_sites
 	scripts/demo-bundle $(TARGET_DIR)/release/examples/two_sites $(FAIRWATER)
+
+figures: build ## reproduce all results of papers in their quick forms, as a browsable atlas: target/atlas/index.html (root)
+	$(CARGO) build --release --locked --package fairwater-bench
+	$(SUDO) $(FAIRWATER) reproduce --quick --out $(TARGET_DIR)/reproduce.results --atlas $(TARGET_DIR)/atlas
 
 test: lint loom ## lint, then run every test; as root, or with FAIRWATER_REQUIRE_PRIVILEGED=1, all of them
 	$(CARGO) $(AS_ROOT) test --workspace --locked

@@ -16,6 +16,7 @@ mod loopback;
 mod plane;
 mod quic;
 mod reaction;
+mod record;
 mod sim;
 mod statistics;
 mod switching;

@@ -9,7 +9,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::bulk::{Pace, throughput};
 use crate::hosted::Hosted;
-use crate::statistics::{Rounds, percentiles};
+use crate::record::Record;
+use crate::statistics::percentiles;
 
 /// How to measure.
 #[derive(Debug, clap::Args)]
@@ -20,18 +21,24 @@ pub(crate) struct Arguments {
     /// Seconds of a pace in a round.
     #[arg(long, default_value_t = 3)]
     seconds: u64,
+    /// Print all values as JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 /// Reports at each ACK, and sets the window at each report.
 const PROGRAM: &str =
     "(def (Report (acked 0))) (when true (:= Report.acked Ack.bytes_acked) (report))";
 
-/// What the application writes: how much at a time, and how long it waits then.
+/// What the application writes: how much at a time, and how long it waits then; as results name it.
 const PACES: [(&str, usize, Duration); 3] = [
-    ("an ACK each 10 ms", 1_000, Duration::from_millis(10)),
-    ("an ACK each 2 ms", 1_000, Duration::from_millis(2)),
-    ("an ACK each 200 µs", 1_000, Duration::from_micros(200)),
+    ("10ms", 1_000, Duration::from_millis(10)),
+    ("2ms", 1_000, Duration::from_millis(2)),
+    ("200us", 1_000, Duration::from_micros(200)),
 ];
+
+/// The median, the 95th and the 99th percentile, as results name them.
+const MEASURES: [&str; 3] = ["reaction_p50", "reaction_p95", "reaction_p99"];
 
 /// From the ACK to the answer, µs.
 type Delays = Arc<Mutex<Vec<u64>>>;
@@ -83,11 +90,12 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             .map(drop)
     };
     let hosted = Hosted::start(fill, Options::default())?;
-    let mut rounds = PACES.map(|_| [(); 3].map(|()| Rounds::default()));
+    let mut record = Record::new("reaction");
     let mut counts = PACES.map(|_| 0);
     for _ in 0..arguments.rounds {
-        for ((pace, rounds), count) in PACES.iter().zip(&mut rounds).zip(&mut counts) {
-            let (_, bytes, wait) = *pace;
+        record.begin_round()?;
+        for (pace, count) in PACES.iter().zip(&mut counts) {
+            let (name, bytes, wait) = *pace;
             delays
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
@@ -97,19 +105,24 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             throughput("fw_timed", 1, pace, Duration::ZERO, time)?;
             let taken = std::mem::take(&mut *delays.lock().unwrap_or_else(PoisonError::into_inner));
             *count += taken.len();
-            if let Some(values) = percentiles(taken) {
-                for (rounds, us) in rounds.iter_mut().zip(values) {
-                    #[expect(clippy::cast_precision_loss, reason = "µs")]
-                    rounds.push(us as f64);
-                }
+            let values = percentiles(taken);
+            let values = values.ok_or_else(|| anyhow::anyhow!("no report in {time:?}"))?;
+            for (measure, us) in MEASURES.iter().zip(values) {
+                #[expect(clippy::cast_precision_loss, reason = "µs")]
+                record.push(measure, &[("ack", name)], us as f64);
             }
         }
+        record.end_round()?;
     }
     let work = hosted.stop();
-    for (((name, ..), rounds), count) in PACES.iter().zip(&rounds).zip(counts) {
-        let [p50, p95, p99] = rounds;
+    if arguments.json {
+        println!("{}", record.json()?);
+        return Ok(());
+    }
+    for ((name, ..), count) in PACES.iter().zip(counts) {
+        let [p50, p95, p99] = MEASURES.map(|measure| record.rounds(measure, &[("ack", name)]));
         println!(
-            "ACK → answer, {name}: p50 {p50:.1} µs, p95 {p95:.1} µs, p99 {p99:.1} µs ({count} reports)"
+            "ACK → answer, an ACK each {name}: p50 {p50:.1} µs, p95 {p95:.1} µs, p99 {p99:.1} µs ({count} reports)"
         );
     }
     eprintln!("{} reports in all", work.reports);

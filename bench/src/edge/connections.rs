@@ -1,6 +1,7 @@
 //! CPU of the machine while a guest has many connections that each send now and then, with the edge at its port
 //! and without (Mystique, Figure 5).
 
+use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::AsFd;
@@ -15,8 +16,8 @@ use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 
 use super::running::{RunningEdge, controlling};
-use crate::agent_cpu::busy_seconds;
 use crate::flows::raise_descriptor_limit;
+use crate::record::{MachineTicks, Record, tick_seconds};
 use crate::statistics::Rounds;
 
 /// How to measure.
@@ -37,6 +38,9 @@ pub(crate) struct Arguments {
     /// Seconds of a measurement.
     #[arg(long, default_value_t = 5)]
     seconds: u64,
+    /// Print all values as JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 /// Connections to one listener: fewer than there are local ports for one remote port.
@@ -55,33 +59,50 @@ const MESSAGE: usize = 1_000;
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     raise_descriptor_limit(2 * u64::from(arguments.connections) + 1000)?;
     let site = BridgedSite::new()?;
-    let mut busy = [(); 2].map(|()| Rounds::default());
+    let mut record = Record::new("edge-connections");
     let mut added = Rounds::default();
     for round in 1..=arguments.rounds {
+        record.begin_round()?;
         let mut shares = [0.0; 2];
         // Whoever goes first has the other's heat.
         for with_edge in [round % 2 == 0, round % 2 == 1] {
-            shares[usize::from(with_edge)] = measure(&site, arguments, with_edge)?;
+            let (share, megabytes) = measure(&site, arguments, with_edge)?;
+            shares[usize::from(with_edge)] = share;
+            let edge = [("edge", EDGE[usize::from(with_edge)])];
+            record.push("edge_cpu", &edge, share * 100.0);
+            record.push("edge_memory", &edge, megabytes);
         }
-        for (rounds, share) in busy.iter_mut().zip(shares) {
-            rounds.push(share * 100.0);
-        }
+        record.end_round()?;
         added.push((shares[1] - shares[0]) * 100.0);
-        println!(
+        eprintln!(
             "round {round}: {:.2} % of the machine without the edge, {:.2} % with it",
             shares[0] * 100.0,
             shares[1] * 100.0
         );
     }
+    if arguments.json {
+        println!("{}", record.json()?);
+        return Ok(());
+    }
+    let [without, with] = EDGE.map(|edge| record.rounds("edge_cpu", &[("edge", edge)]));
     println!(
-        "{} connections, {} messages/s: without the edge {} % of the machine, with it {} %: {added} points more",
-        arguments.connections, arguments.messages, busy[0], busy[1]
+        "{} connections, {} messages/s: without the edge {without} % of the machine, with it {with} %: {added} points more",
+        arguments.connections, arguments.messages
     );
+    let [without, with] = EDGE.map(|edge| record.rounds("edge_memory", &[("edge", edge)]));
+    println!("memory of the machine: without the edge {without:.0} MB, with it {with:.0} MB");
     Ok(())
 }
 
-/// The share of the machine's time that was not idle.
-fn measure(site: &BridgedSite, arguments: &Arguments, with_edge: bool) -> anyhow::Result<f64> {
+/// Whether the edge is there, as results name it.
+const EDGE: [&str; 2] = ["no", "yes"];
+
+/// The share of the machine's time that was not idle, and the memory that was not available, MB.
+fn measure(
+    site: &BridgedSite,
+    arguments: &Arguments,
+    with_edge: bool,
+) -> anyhow::Result<(f64, f64)> {
     let policy = controlling(&arguments.algorithm);
     let edge = with_edge.then(|| {
         let options = EdgeOptions {
@@ -103,11 +124,13 @@ fn measure(site: &BridgedSite, arguments: &Arguments, with_edge: bool) -> anyhow
         thread::spawn(move || write(senders, rate, &stop))
     };
     thread::sleep(Duration::from_secs(1));
-    let (busy, begin) = (busy_seconds()?, Instant::now());
+    let (ticks, begin) = (MachineTicks::now()?, Instant::now());
     let bytes = received.load(Ordering::Relaxed);
     thread::sleep(Duration::from_secs(arguments.seconds));
     let cores = thread::available_parallelism()?.get() as f64;
-    let share = (busy_seconds()? - busy) / (begin.elapsed().as_secs_f64() * cores);
+    let busy = tick_seconds(MachineTicks::now()?.since(ticks).busy());
+    let share = busy / (begin.elapsed().as_secs_f64() * cores);
+    let megabytes = used_megabytes()?;
     let bytes = received.load(Ordering::Relaxed) - bytes;
     stop.store(true, Ordering::Relaxed);
     for thread in [reader, writer] {
@@ -121,7 +144,18 @@ fn measure(site: &BridgedSite, arguments: &Arguments, with_edge: bool) -> anyhow
         "the machine cannot carry {} messages/s: {bytes} of {due} bytes arrived",
         arguments.messages
     );
-    Ok(share)
+    Ok((share, megabytes))
+}
+
+/// Memory of the machine that is not available to a new process, MB (proc(5), /proc/meminfo).
+fn used_megabytes() -> anyhow::Result<f64> {
+    let info = fs::read_to_string("/proc/meminfo")?;
+    let kib = |name: &str| {
+        let line = info.lines().find_map(|line| line.strip_prefix(name));
+        let value = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
+        value.ok_or_else(|| anyhow::anyhow!("/proc/meminfo has no {name}"))
+    };
+    Ok((kib("MemTotal:")? - kib("MemAvailable:")?) * 1024.0 / 1e6)
 }
 
 fn connect(site: &BridgedSite, count: usize) -> io::Result<(Vec<TcpStream>, Vec<TcpStream>)> {

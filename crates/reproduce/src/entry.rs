@@ -54,10 +54,12 @@ pub struct Entry {
     pub note: Option<String>,
     /// Where it is reproduced, or would be.
     pub world: World,
-    /// What runs it; `None`: it is not run here, and `not_run` says why.
-    pub run: Option<Run>,
+    /// What runs it, in its own world first; empty: it is not run here, and `not_run` says why.
+    pub runs: Vec<Run>,
     /// Worlds in which it is not run.
     pub not_run: Vec<NotRun>,
+    /// Questions that the paper leaves open, answered.
+    pub questions: Vec<Question>,
     /// What the paper claims.
     pub claims: Vec<Claim>,
 }
@@ -70,28 +72,71 @@ impl Entry {
     }
 }
 
-/// What runs an entry.
+/// What runs an entry in a world.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
-    /// The scenario's file, relative to the folder that the catalogue is in.
-    pub scenario: String,
+    /// The world.
+    pub world: World,
+    /// What is run there.
+    pub source: Source,
+    /// Ids of the claims that are judged by it; `None`: all.
+    pub claims: Option<Vec<String>>,
     /// In full.
     pub full: Form,
     /// In a short time, with fewer seeds, shorter runs or fewer points.
     pub quick: Form,
 }
 
+impl Run {
+    /// Whether it decides this claim.
+    #[must_use]
+    pub fn judges(&self, claim: &Claim) -> bool {
+        let ids = self.claims.as_ref();
+        ids.is_none_or(|ids| ids.contains(&claim.id))
+    }
+}
+
+/// What is run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// A scenario's file, relative to the folder that the catalogue is in.
+    Scenario(String),
+    /// A subcommand of `fairwater-bench`.
+    Benchmark(String),
+}
+
+impl Source {
+    /// The file or the subcommand.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Scenario(name) | Self::Benchmark(name) => name,
+        }
+    }
+}
+
 /// How much is run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Form {
-    /// Changes of the scenario, `key=value`, one after another.
+    /// Changes of the scenario, `key=value`, one after another; of a benchmark, its arguments.
     pub settings: Vec<String>,
-    /// Seeds to begin with; 1 to this number.
+    /// Seeds to begin with; 1 to this number. Of a benchmark, its rounds.
     pub seeds: u64,
     /// While a verdict cannot be told, the seeds double up to this number.
     pub most_seeds: u64,
     /// The points of the grid that the claims need.
     pub plan: Plan,
+}
+
+/// A question that the paper leaves open.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Question {
+    /// The question, in our own words.
+    pub asks: String,
+    /// The section that leaves it open.
+    pub section: String,
+    /// The answer, with what it was measured by.
+    pub answer: String,
 }
 
 /// A world in which an entry is not run.

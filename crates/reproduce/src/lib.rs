@@ -3,10 +3,11 @@
 //! An [`Entry`] is one result of a paper, a figure or a table: what runs it, and its [`Claim`]s in our
 //! own words, with section, figure and numbers. A claim compares one of the [`measure`]s between points
 //! of a scenario's grid, by one of five checks ([`Check`]); there is no expression language. [`judge`]
-//! weighs the runs of a [`Plan`] by 95 % bootstrap intervals over seeds ([`bootstrap`]), paired where two
-//! points are compared, and gives a [`Verdict`]. No I/O.
+//! weighs the runs of a [`Plan`], and [`judge_benchmark`] the rounds of a benchmark, by 95 % bootstrap intervals over seeds ([`bootstrap`]), paired where two
+//! points are compared, and gives a [`Verdict`]. [`atlas`] shows them as pages. No I/O.
 
 pub mod bootstrap;
+pub mod atlas;
 mod distribution;
 mod entry;
 pub mod measure;
@@ -14,7 +15,9 @@ mod plan;
 mod read;
 mod verdict;
 
-pub use entry::{Check, Claim, Comparison, Entry, Form, NotRun, Run, Scale, Subject, World};
+pub use entry::{
+    Check, Claim, Comparison, Entry, Form, NotRun, Question, Run, Scale, Source, Subject, World,
+};
 pub use plan::Plan;
 pub use read::Resolver;
-pub use verdict::{Judged, Ours, Verdict, judge};
+pub use verdict::{Judged, Ours, Verdict, judge, judge_benchmark};

@@ -18,6 +18,8 @@ pub enum Needs {
     Requests,
     /// `[measure] requests = true`: each request.
     Completions,
+    /// Rounds of this benchmark.
+    Benchmark(&'static str),
 }
 
 /// How a measure is read off a run.
@@ -27,6 +29,8 @@ pub enum Read {
     Number(fn(&View<'_>) -> Option<f64>),
     /// Many numbers, for `ks_at_most`.
     Distribution(fn(&View<'_>) -> Vec<f64>),
+    /// The values of a benchmark of that name, one a round.
+    Series,
 }
 
 /// Something that is measured of a run.
@@ -81,6 +85,10 @@ impl<'a> View<'a> {
             Some(name) => self.run.edges.iter().find(|edge| edge.name == name),
             None => self.run.bottleneck(),
         }
+    }
+
+    fn is_simulated(&self) -> bool {
+        self.run.backend == "sim"
     }
 
     /// Whether samples at this time count.
@@ -223,7 +231,11 @@ pub static MEASURES: [Measure; 36] = [
         "timeouts",
         "",
         "retransmission timeouts of the flows together",
-        |view| Some(view.flows().map(|flow| flow.timeouts).sum::<u64>() as f64),
+        |view| {
+            let count = view.flows().map(|flow| flow.timeouts).sum::<u64>() as f64;
+            // Real TCP is not asked for its timeouts.
+            view.is_simulated().then_some(count)
+        },
     ),
     summary("rtt_p50", "ms", "median RTT, mean of the flows", |view| {
         let all = view.flows().filter_map(|flow| flow.rtt_us);
@@ -292,7 +304,9 @@ pub static MEASURES: [Measure; 36] = [
             |view| {
                 let samples = view.link()?.samples.iter();
                 let counted = samples.filter(|sample| view.counts(sample.at_s));
-                mean(counted.map(|sample| sample.queued_bytes as f64 / 1e3))
+                let mean = mean(counted.map(|sample| sample.queued_bytes as f64 / 1e3));
+                // The emulator of real links does not count bytes that wait.
+                mean.filter(|_| view.is_simulated())
             },
         )
     },
@@ -444,8 +458,126 @@ pub static MEASURES: [Measure; 36] = [
     },
 ];
 
+/// A number of a benchmark's rounds.
+const fn of_rounds(
+    benchmark: &'static str,
+    name: &'static str,
+    unit: &'static str,
+    meaning: &'static str,
+) -> Measure {
+    Measure {
+        name,
+        unit,
+        meaning,
+        needs: Needs::Benchmark(benchmark),
+        is_of_link: false,
+        read: Read::Series,
+    }
+}
+
+/// The measures of benchmarks.
+pub static BENCHMARK_MEASURES: [Measure; 16] = [
+    of_rounds(
+        "loopback",
+        "loopback_kernel",
+        "Gbit/s",
+        "throughput over loopback with the kernel's own algorithm",
+    ),
+    of_rounds(
+        "loopback",
+        "loopback_kept",
+        "%",
+        "throughput over loopback under the plane, of that with the kernel's own algorithm",
+    ),
+    of_rounds(
+        "reaction",
+        "reaction_p50",
+        "µs",
+        "median time from a report of the kernel to the plane's answer",
+    ),
+    of_rounds(
+        "reaction",
+        "reaction_p95",
+        "µs",
+        "95th percentile of the time from a report of the kernel to the plane's answer",
+    ),
+    of_rounds(
+        "reaction",
+        "reaction_p99",
+        "µs",
+        "99th percentile of the time from a report of the kernel to the plane's answer",
+    ),
+    of_rounds(
+        "agent-cpu",
+        "cpu_busy",
+        "%",
+        "share of the machine's CPU time that was busy",
+    ),
+    of_rounds(
+        "agent-cpu",
+        "cpu_added",
+        "% of the machine",
+        "CPU time of the machine beyond that of the same load under the kernel's own algorithm",
+    ),
+    of_rounds(
+        "agent-cpu",
+        "cpu_user",
+        "%",
+        "share of the machine's CPU time in user space",
+    ),
+    of_rounds(
+        "agent-cpu",
+        "cpu_kernel",
+        "%",
+        "share of the machine's CPU time in the kernel, without interrupts",
+    ),
+    of_rounds(
+        "agent-cpu",
+        "cpu_softirq",
+        "%",
+        "share of the machine's CPU time in interrupts",
+    ),
+    of_rounds(
+        "agent-cpu",
+        "cpu_plane",
+        "%",
+        "CPU time of the plane's thread, of the machine's",
+    ),
+    of_rounds(
+        "agent-cpu",
+        "cpu_per_gbit",
+        "ms/Gbit",
+        "CPU time of the machine for what was carried",
+    ),
+    of_rounds(
+        "agent-cpu",
+        "carried",
+        "Gbit/s",
+        "throughput of the load of `agent-cpu`",
+    ),
+    of_rounds(
+        "agent-cpu",
+        "reports_per_second",
+        "1/s",
+        "reports that the plane handled",
+    ),
+    of_rounds(
+        "edge-connections",
+        "edge_cpu",
+        "%",
+        "share of the machine's CPU time that was busy",
+    ),
+    of_rounds(
+        "edge-connections",
+        "edge_memory",
+        "MB",
+        "memory of the machine that was not available",
+    ),
+];
+
 /// The measure of that name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Measure> {
-    MEASURES.iter().find(|measure| measure.name == name)
+    let mut all = MEASURES.iter().chain(&BENCHMARK_MEASURES);
+    all.find(|measure| measure.name == name)
 }

@@ -15,7 +15,8 @@ use crate::measure::Needs;
 /// runs are those from `n` times the point on.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Plan {
-    claims: Vec<Points>,
+    /// Of each claim; `None` of one that is not judged by these runs.
+    claims: Vec<Option<Points>>,
 }
 
 /// The points of one claim.
@@ -29,40 +30,47 @@ pub(crate) struct Points {
     pub(crate) ordered: Vec<usize>,
 }
 
+impl Points {
+    /// The subject and what it is compared with, or the parts of an order.
+    pub(crate) fn in_order(&self) -> Vec<usize> {
+        match self.ordered.is_empty() {
+            true => [self.subject].into_iter().chain(self.against).collect(),
+            false => self.ordered.clone(),
+        }
+    }
+
+}
+
 impl Plan {
-    /// Finds the points of the claims; what does not exist goes to the sink.
-    pub(crate) fn new(claims: &[Claim], scenario: &Scenario, sink: &Sink) -> Self {
+    /// Finds the points of the claims, `None` of those that are judged elsewhere; what does not exist goes to the sink.
+    pub(crate) fn new<'a>(
+        claims: impl IntoIterator<Item = Option<&'a Claim>>,
+        scenario: &Scenario,
+        sink: &Sink,
+    ) -> Self {
         let seeds = scenario.seeds().len();
         let points: Vec<Point> = (0..scenario.len())
             .step_by(seeds)
             .map(|index| scenario.point(index))
             .collect();
-        let of = |claim: &Claim| {
-            let comparison = claim.comparison.as_ref();
-            comparison.map_or_else(Points::default, |c| points_of(c, &points, sink))
+        let of = |claim: Option<&Claim>| {
+            let comparison = claim?.comparison.as_ref()?;
+            Some(points_of(comparison, &points, sink))
         };
         Self {
-            claims: claims.iter().map(of).collect(),
+            claims: claims.into_iter().map(of).collect(),
         }
     }
 
     /// The points, each once, rising.
     #[must_use]
     pub fn points(&self) -> Vec<usize> {
-        let of = |claim: &Points| {
-            let ordered = claim.ordered.iter().copied();
-            let subject = claim.ordered.is_empty().then_some(claim.subject);
-            ordered
-                .chain(subject)
-                .chain(claim.against)
-                .collect::<Vec<_>>()
-        };
-        let all: BTreeSet<_> = self.claims.iter().flat_map(of).collect();
+        let all: BTreeSet<_> = self.claims.iter().flatten().flat_map(Points::in_order).collect();
         all.into_iter().collect()
     }
 
     pub(crate) fn claim(&self, index: usize) -> Option<&Points> {
-        self.claims.get(index)
+        self.claims.get(index)?.as_ref()
     }
 }
 

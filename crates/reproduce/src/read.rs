@@ -9,17 +9,18 @@ use fairwater_document::tree::{self, Node, Value};
 use fairwater_lang::nearest;
 use fairwater_scenario::Scenario;
 
-use crate::entry::{Check, Claim, Comparison, Entry, Form, NotRun, Run, Scale, Subject, World};
-use crate::measure::{self, MEASURES, Measure, Read};
+use crate::entry::{Check, Claim, Comparison, Entry, Form, NotRun, Question, Run, Scale, Source, Subject, World};
+use crate::measure::{self, BENCHMARK_MEASURES, MEASURES, Measure, Needs, Read};
 use crate::plan::Plan;
 
 /// What an entry refers to and does not have in itself.
 pub trait Resolver {
-    /// The scenario in this file, relative to the folder that the catalogue is in, with these changes.
+    /// The scenario in this file, relative to the folder that the catalogue is in, with these changes, for
+    /// the simulator or for Linux.
     ///
     /// # Errors
     /// Why there is none, as sentences.
-    fn scenario(&self, file: &str, settings: &[String]) -> Result<Scenario, String>;
+    fn scenario(&self, file: &str, settings: &[String], world: World) -> Result<Scenario, String>;
 }
 
 /// The greatest number of seeds of a point.
@@ -70,23 +71,19 @@ fn read_entry(paper: &str, id: &str, root: &Node, sink: &Sink) -> Option<Entry> 
     let setup = fields.optional("setup", text);
     let note = fields.optional("note", text);
     let world = fields.required("world", world);
-    let scenario = fields.optional("scenario", text);
-    let full = Form {
-        settings: settings(&mut fields),
-        seeds: fields.optional("seeds", seed_count).unwrap_or(10),
-        most_seeds: 0,
-        plan: Plan::default(),
-    };
-    let most_seeds = fields.optional("most_seeds", seed_count);
-    let full = Form {
-        most_seeds: most_seeds
-            .unwrap_or(full.seeds * 4)
-            .clamp(full.seeds, MAX_SEEDS),
-        ..full
-    };
-    let quick = quick(&mut fields, &full, sink);
+    let source = source(&mut fields, world, root, sink);
+    let (full, quick) = forms(&mut fields, &[], sink);
+    let is_run = source.is_some();
+    let own = source.zip(world).map(|(source, world)| Run {
+        world,
+        source,
+        claims: None,
+        full,
+        quick,
+    });
+    let on_linux = fields.node("linux").and_then(|node| linux(node, own.as_ref(), sink));
+    let questions = tables(&mut fields, "question", sink, read_question);
     let not_run = tables(&mut fields, "not_run", sink, read_not_run);
-    let is_run = scenario.is_some();
     let claims = tables(&mut fields, "claim", sink, |node, sink| {
         read_claim(node, is_run, sink)
     });
@@ -97,16 +94,11 @@ fn read_entry(paper: &str, id: &str, root: &Node, sink: &Sink) -> Option<Entry> 
     fields.finish();
     unique(&claims, root, sink);
     if !is_run && not_run.is_empty() {
-        let message = "an entry without a `scenario` says in `[[not_run]]` why it is not run";
-        sink.push(Diagnostic::new(span.clone(), message));
+        let message = "an entry without a `scenario` or a `benchmark` says in `[[not_run]]` why it is not run";
+        sink.push(Diagnostic::new(span, message));
     }
-    if is_run && world.is_some_and(|world| world != World::Sim) {
-        let message = "only entries of the world `sim` are run: name the command in `[[not_run]]`";
-        let place = root
-            .entry("scenario")
-            .map_or(span, |node| node.span.clone());
-        sink.push(Diagnostic::new(place, message));
-    }
+    let runs: Vec<Run> = own.into_iter().chain(on_linux).collect();
+    check_runs(&runs, &claims, root, sink);
     Some(Entry {
         paper: paper.to_owned(),
         id: id.to_owned(),
@@ -116,11 +108,8 @@ fn read_entry(paper: &str, id: &str, root: &Node, sink: &Sink) -> Option<Entry> 
         setup,
         note,
         world: world?,
-        run: scenario.map(|scenario| Run {
-            scenario,
-            full,
-            quick,
-        }),
+        runs,
+        questions,
         not_run,
         claims,
     })
@@ -128,18 +117,142 @@ fn read_entry(paper: &str, id: &str, root: &Node, sink: &Sink) -> Option<Entry> 
 
 /// Resolves the points of all claims, in full and in the quick form.
 fn find_points(entry: &mut Entry, root: &Node, resolver: &dyn Resolver, sink: &Sink) {
-    let Some(run) = &mut entry.run else { return };
-    let name = root.entry("scenario");
-    let span = name.map_or(0..0, |node| node.span.clone());
-    for form in [&mut run.full, &mut run.quick] {
-        match resolver.scenario(&run.scenario, &form.settings) {
-            Ok(scenario) => form.plan = Plan::new(&entry.claims, &scenario, sink),
-            Err(reason) => {
-                let message = format!("the scenario `{}` cannot be used", run.scenario);
-                sink.push(Diagnostic::new(span.clone(), message).help(reason));
+    for run in &mut entry.runs {
+        let Source::Scenario(file) = &run.source else {
+            continue;
+        };
+        let judged = |claim| run.claims.as_ref().is_none_or(|ids| ids.contains(claim));
+        let is_judged: Vec<bool> = entry.claims.iter().map(|claim| judged(&claim.id)).collect();
+        let place = match run.world {
+            World::Linux => root.entry("linux").or(root.entry("scenario")),
+            _ => root.entry("scenario"),
+        };
+        let span = place.map_or(0..0, |node| node.span.clone());
+        for form in [&mut run.full, &mut run.quick] {
+            match resolver.scenario(file, &form.settings, run.world) {
+                Ok(scenario) => {
+                    let claims = entry.claims.iter().zip(&is_judged);
+                    let claims = claims.map(|(claim, judged)| judged.then_some(claim));
+                    form.plan = Plan::new(claims, &scenario, sink);
+                }
+                Err(reason) => {
+                    let message = format!("the scenario `{file}` cannot be used");
+                    sink.push(Diagnostic::new(span.clone(), message).help(reason));
+                }
             }
         }
     }
+}
+
+/// What runs an entry in its own world.
+fn source(
+    fields: &mut Fields<'_>,
+    world: Option<World>,
+    root: &Node,
+    sink: &Sink,
+) -> Option<Source> {
+    let scenario = fields.optional("scenario", text).map(Source::Scenario);
+    let benchmark = fields.optional("benchmark", text).map(Source::Benchmark);
+    let (key, message) = match (&scenario, &benchmark, world?) {
+        (Some(_), Some(_), _) => ("benchmark", "an entry has a `scenario` or a `benchmark`"),
+        (Some(_), None, World::Bench) => ("scenario", "an entry of the world `bench` has a `benchmark`"),
+        (None, Some(_), World::Sim | World::Linux) => {
+            ("benchmark", "only an entry of the world `bench` has a `benchmark`")
+        }
+        _ => return scenario.or(benchmark),
+    };
+    let span = root.entry(key).map_or(0..0, |node| node.span.clone());
+    sink.push(Diagnostic::new(span, message));
+    None
+}
+
+/// The full and the quick form; changes of the scenario begin with `before`.
+fn forms(fields: &mut Fields<'_>, before: &[String], sink: &Sink) -> (Form, Form) {
+    let mut settings = before.to_vec();
+    settings.extend(self::settings(fields));
+    let seeds = fields.optional("seeds", seed_count).unwrap_or(10);
+    let most_seeds = fields.optional("most_seeds", seed_count);
+    let full = Form {
+        settings,
+        seeds,
+        most_seeds: most_seeds.unwrap_or(seeds * 4).clamp(seeds, MAX_SEEDS),
+        plan: Plan::default(),
+    };
+    let quick = quick(fields, &full, sink);
+    (full, quick)
+}
+
+/// The table `[linux]`: the same claims on real TCP. Without a `scenario` of its own it has that of the
+/// entry with the entry's changes.
+fn linux(node: &Node, own: Option<&Run>, sink: &Sink) -> Option<Run> {
+    let mut fields = Fields::of("`[linux]`", node, sink)?;
+    let scenario = fields.optional("scenario", text);
+    let is_own = scenario.is_none();
+    let same = own.and_then(|run| match &run.source {
+        Source::Scenario(file) if run.world == World::Sim => Some(file.clone()),
+        _ => None,
+    });
+    let inherited = match own {
+        Some(run) if is_own => run.full.settings.as_slice(),
+        _ => &[],
+    };
+    let (full, quick) = forms(&mut fields, inherited, sink);
+    let claims = fields.optional("claims", texts);
+    fields.finish();
+    let Some(scenario) = scenario.or(same) else {
+        let message = "`[linux]` needs a `scenario`: the entry has none for the simulator";
+        sink.push(Diagnostic::new(node.span.clone(), message));
+        return None;
+    };
+    Some(Run {
+        world: World::Linux,
+        source: Source::Scenario(scenario),
+        claims,
+        full,
+        quick,
+    })
+}
+
+/// Checks that runs judge claims that exist, by measures that they have.
+fn check_runs(runs: &[Run], claims: &[Claim], root: &Node, sink: &Sink) {
+    let named = runs.iter().filter_map(|run| run.claims.as_ref()).flatten();
+    for id in named.filter(|id| claims.iter().all(|claim| claim.id != **id)) {
+        let ids = claims.iter().map(|claim| claim.id.as_str());
+        let help = match nearest(id, ids) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "`claims` lists ids of the entry's claims".to_owned(),
+        };
+        let span = root.entry("linux").map_or(0..0, |node| node.span.clone());
+        sink.push(Diagnostic::new(span, format!("there is no claim `{id}`")).help(help));
+    }
+    for run in runs {
+        let judged = claims.iter().filter(|claim| run.judges(claim));
+        for comparison in judged.filter_map(|claim| claim.comparison.as_ref()) {
+            let measure = comparison.measure;
+            let message = match (measure.needs, &run.source) {
+                (Needs::Benchmark(of), Source::Benchmark(name)) if of == name => continue,
+                (Needs::Benchmark(of), _) => format!("`{}` is of the benchmark `{of}`", measure.name),
+                (_, Source::Scenario(_)) => continue,
+                (_, Source::Benchmark(name)) => {
+                    format!("the benchmark `{name}` does not measure `{}`", measure.name)
+                }
+            };
+            sink.push(Diagnostic::new(comparison.span.clone(), message));
+        }
+    }
+}
+
+fn read_question(node: &Node, sink: &Sink) -> Option<Question> {
+    let mut fields = Fields::of("`[[question]]`", node, sink)?;
+    let asks = fields.required("asks", text);
+    let section = fields.required("section", section_text);
+    let answer = fields.required("answer", text);
+    fields.finish();
+    Some(Question {
+        asks: asks?,
+        section: section?,
+        answer: answer?,
+    })
 }
 
 fn unique(claims: &[Claim], root: &Node, sink: &Sink) {
@@ -296,7 +409,8 @@ fn read_claim(node: &Node, is_run: bool, sink: &Sink) -> Option<Claim> {
 fn measure_of(node: &Node) -> Result<&'static Measure, InvalidValue> {
     let name = text(node)?;
     measure::find(&name).ok_or_else(|| {
-        let names = MEASURES.iter().map(|measure| measure.name);
+        let all = MEASURES.iter().chain(&BENCHMARK_MEASURES);
+        let names = all.map(|measure| measure.name);
         let allowed = match nearest(&name, names.clone()) {
             Some(near) => format!("did you mean `{near}`?"),
             None => listed(&names.collect::<Vec<_>>()),

@@ -1,14 +1,15 @@
 //! Whether claims hold, by the runs.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use fairwater_results::{Fallback, PointResult};
+use fairwater_results::{BenchmarkResult, Fallback, PointResult};
 use serde::Serialize;
 
 use crate::bootstrap::{Interval, interval};
 use crate::distribution::ks;
-use crate::entry::{Check, Claim, Comparison, Entry, Scale, Subject};
+use crate::entry::{Check, Claim, Comparison, Entry, Run, Scale, Subject, World};
 use crate::measure::{Read, View};
 use crate::plan::{Plan, Points};
 
@@ -47,6 +48,8 @@ impl fmt::Display for Verdict {
 pub struct Judged {
     /// Name of the claim.
     pub id: String,
+    /// The world that the verdict is of.
+    pub world: World,
     /// What the paper claims, in our own words.
     pub text: String,
     /// The section that says it.
@@ -96,15 +99,43 @@ pub struct Ours {
     pub measured_in: &'static str,
 }
 
-/// Judges all claims of an entry. `runs` has the runs of each point of the plan, in the order of the seeds,
-/// of all points the same seeds. The same runs always have the same verdicts.
+type Runs = BTreeMap<usize, Vec<PointResult>>;
+
+/// Judges the claims of an entry that the run decides. `runs` has the runs of each point of the plan, in
+/// the order of the seeds, of all points the same seeds. A seed that was disturbed at a point that a claim
+/// needs does not count for that claim. The same runs always have the same verdicts.
 #[must_use]
-pub fn judge(entry: &Entry, plan: &Plan, runs: &BTreeMap<usize, Vec<PointResult>>) -> Vec<Judged> {
+pub fn judge(entry: &Entry, run: &Run, plan: &Plan, runs: &Runs) -> Vec<Judged> {
+    judged(entry, run, |index, name, comparison| {
+        let points = plan.claim(index)?;
+        let calm = calm(points, runs);
+        Some(calm.and_then(|runs| weigh(name, comparison, points, &runs)))
+    })
+}
+
+/// Judges the claims of an entry that the benchmark decides. A round is what a seed is elsewhere; rounds
+/// that were disturbed do not count.
+#[must_use]
+pub fn judge_benchmark(entry: &Entry, run: &Run, rounds: &BenchmarkResult) -> Vec<Judged> {
+    judged(entry, run, |_, name, comparison| {
+        Some(weigh_rounds(name, comparison, rounds))
+    })
+}
+
+fn judged(
+    entry: &Entry,
+    run: &Run,
+    weigh: impl Fn(usize, &str, &Comparison) -> Option<Weighed>,
+) -> Vec<Judged> {
     let one = |(index, claim): (usize, &Claim)| {
-        let name = format!("{}/{}", entry.name(), claim.id);
-        let found = match (&claim.comparison, plan.claim(index)) {
-            (Some(comparison), Some(points)) => weigh(&name, comparison, points, runs),
-            _ => return not_run(claim, "the entry says not how it is measured"),
+        // Resamples are drawn by this name.
+        let name = match run.world {
+            World::Sim => format!("{}/{}", entry.name(), claim.id),
+            world => format!("{}/{}/{}", entry.name(), claim.id, world.name()),
+        };
+        let comparison = claim.comparison.as_ref();
+        let Some(found) = comparison.and_then(|c| weigh(index, &name, c)) else {
+            return not_run(claim, run.world, "the entry says not how it is measured");
         };
         let (ours, verdict, reason) = match found {
             Ok((ours, verdict)) => (Some(ours), verdict, None),
@@ -113,34 +144,101 @@ pub fn judge(entry: &Entry, plan: &Plan, runs: &BTreeMap<usize, Vec<PointResult>
         Judged {
             ours,
             reason,
-            ..said(claim, verdict)
+            ..said(claim, run.world, verdict)
         }
     };
-    entry.claims.iter().enumerate().map(one).collect()
+    let claims = entry.claims.iter().enumerate();
+    claims
+        .filter(|(_, claim)| run.judges(claim))
+        .map(one)
+        .collect()
+}
+
+/// The runs of the seeds that nothing disturbed at any of a claim's points.
+fn calm<'a>(points: &Points, runs: &'a Runs) -> Result<Cow<'a, Runs>, String> {
+    let needed: BTreeSet<usize> = points.in_order().into_iter().collect();
+    let of = |point: &usize| runs.get(point).map_or(&[][..], Vec::as_slice);
+    let all = needed.iter().flat_map(of);
+    let disturbed: BTreeSet<u64> = all
+        .filter(|run| run.disturbed)
+        .map(|run| run.seed)
+        .collect();
+    if disturbed.is_empty() {
+        return Ok(Cow::Borrowed(runs));
+    }
+    let seeds = needed.iter().map(|point| of(point).len()).max();
+    let seeds = seeds.unwrap_or(0);
+    if seeds < disturbed.len() + LEAST_CALM {
+        return Err(too_disturbed(disturbed.len(), seeds, "seeds"));
+    }
+    let calm = |point: &usize| {
+        let runs = of(point).iter();
+        let calm = runs.filter(|run| !disturbed.contains(&run.seed));
+        (*point, calm.cloned().collect())
+    };
+    Ok(Cow::Owned(needed.iter().map(calm).collect()))
+}
+
+/// Seeds or rounds without a disturbance that a verdict needs at least, where any was disturbed.
+const LEAST_CALM: usize = 2;
+
+fn too_disturbed(disturbed: usize, of: usize, what: &str) -> String {
+    format!("the machine disturbed {disturbed} of {of} {what}, which do not count")
+}
+
+fn weigh_rounds(name: &str, comparison: &Comparison, rounds: &BenchmarkResult) -> Weighed {
+    let calm: Vec<usize> = rounds.calm_rounds().collect();
+    let disturbed = rounds.rounds() - calm.len();
+    if disturbed > 0 && calm.len() < LEAST_CALM {
+        return Err(too_disturbed(disturbed, rounds.rounds(), "rounds"));
+    }
+    let of = |subject: &Subject| -> Result<Vec<f64>, String> {
+        let measure = comparison.measure.name;
+        let values = rounds.find(measure, &subject.points);
+        let values = values
+            .ok_or_else(|| format!("the benchmark has not one `{measure}` with these values"))?;
+        let one = |round: &usize| values.get(*round).copied().filter(|value| value.is_finite());
+        let found: Option<Vec<f64>> = calm.iter().map(one).collect();
+        found.ok_or_else(|| format!("a round has no `{measure}`"))
+    };
+    match &comparison.check {
+        Check::Orders(parts) => {
+            let parts = parts.iter().map(of).collect::<Result<Vec<_>, _>>()?;
+            order(name, comparison, &parts)
+        }
+        _ => {
+            let subject = of(&comparison.subject)?;
+            let against = comparison.against.as_ref().map(of).transpose()?;
+            compare(name, comparison, &subject, against.as_deref())
+        }
+    }
 }
 
 /// A claim that was not run.
-pub(crate) fn not_run(claim: &Claim, reason: &str) -> Judged {
+pub(crate) fn not_run(claim: &Claim, world: World, reason: &str) -> Judged {
     Judged {
         reason: Some(reason.to_owned()),
-        ..said(claim, Verdict::NotRun)
+        ..said(claim, world, Verdict::NotRun)
     }
 }
 
 impl Entry {
-    /// All claims as not run, for this reason.
+    /// All claims as not run in that world, for this reason.
     #[must_use]
-    pub fn not_judged(&self, reason: &str) -> Vec<Judged> {
-        self.claims
-            .iter()
-            .map(|claim| not_run(claim, reason))
+    pub fn not_judged(&self, world: World, reason: &str) -> Vec<Judged> {
+        let run = self.runs.iter().find(|run| run.world == world);
+        let claims = self.claims.iter();
+        claims
+            .filter(|claim| run.is_none_or(|run| run.judges(claim)))
+            .map(|claim| not_run(claim, world, reason))
             .collect()
     }
 }
 
-fn said(claim: &Claim, verdict: Verdict) -> Judged {
+fn said(claim: &Claim, world: World, verdict: Verdict) -> Judged {
     let comparison = claim.comparison.as_ref();
     Judged {
+        world,
         id: claim.id.clone(),
         text: claim.text.clone(),
         section: claim.section.clone(),
@@ -206,7 +304,7 @@ fn weigh(
     name: &str,
     comparison: &Comparison,
     points: &Points,
-    runs: &BTreeMap<usize, Vec<PointResult>>,
+    runs: &Runs,
 ) -> Weighed {
     let of = |point: usize| {
         let runs = runs.get(&point).map_or(&[][..], Vec::as_slice);
@@ -232,6 +330,7 @@ fn weigh(
             };
             compare(name, comparison, &subject, against.as_deref())
         }
+        (_, Read::Series) => Err("only a benchmark has this measure".to_owned()),
         (_, Read::Distribution(read)) => {
             let (Some(other), Some(point)) = (&comparison.against, points.against) else {
                 return Err("there is nothing to compare with".to_owned());

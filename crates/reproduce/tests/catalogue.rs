@@ -4,7 +4,7 @@ mod support;
 
 use std::fs;
 
-use fairwater_reproduce::{Check, Entry, Scale, World};
+use fairwater_reproduce::{Check, Entry, Run, Scale, World};
 use support::{Files, entry};
 
 #[test]
@@ -22,7 +22,7 @@ fn bad_entries_are_refused_with_everything_that_is_wrong() {
         });
         seen += 1;
     }
-    assert_eq!(seen, 9);
+    assert_eq!(seen, 10);
 }
 
 #[test]
@@ -40,7 +40,7 @@ at_least = 1
         (entry.name(), entry.world),
         ("test:1".to_owned(), World::Sim)
     );
-    let run = entry.run.as_ref().unwrap();
+    let run = entry.runs.first().unwrap();
     assert_eq!((run.full.seeds, run.full.most_seeds), (10, 40));
     assert_eq!(run.quick, run.full);
     // The algorithm changes slowest.
@@ -51,6 +51,29 @@ at_least = 1
     let against = comparison.against.as_ref().unwrap();
     assert_eq!(against.points["algorithm"], "cubic");
     assert_eq!(against.flows.as_deref(), Some("others"));
+}
+
+/// Runs of the simulator and of Linux are of one scenario, or of two; Linux may judge fewer claims.
+#[test]
+fn an_entry_may_run_on_linux_too() {
+    let source = fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/good/linux.toml"
+    ));
+    let entry = Entry::parse("test", "1", "1.toml", &source.unwrap(), &Files)
+        .unwrap_or_else(|refused| panic!("{}", refused.render(false)));
+    let [sim, linux] = &entry.runs[..] else {
+        panic!("{} runs", entry.runs.len())
+    };
+    assert_eq!((sim.world, linux.world), (World::Sim, World::Linux));
+    assert_eq!(linux.source.name(), "two.toml");
+    assert_eq!(linux.full.settings, ["duration=5s", "seeds=3"]);
+    assert_eq!((linux.full.seeds, linux.quick.seeds), (3, 2));
+    let judged = |run: &Run| entry.claims.iter().filter(|claim| run.judges(claim)).count();
+    assert_eq!((judged(sim), judged(linux)), (2, 1));
+    assert_eq!(sim.full.plan.points(), [0, 2]);
+    assert_eq!(linux.full.plan.points(), [0]);
+    assert_eq!(entry.questions.len(), 1);
 }
 
 /// Every byte of an entry may be missing: the rest is refused or read, and never panics.

@@ -7,10 +7,10 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use fairwater_reproduce::{Judged, Verdict, judge};
-use fairwater_results::{FlowResult, GroupResult, PointResult};
+use fairwater_reproduce::{Entry, Judged, Verdict, judge, judge_benchmark};
+use fairwater_results::{BenchmarkResult, FlowResult, GroupResult, PointResult};
 use proptest::prelude::*;
-use support::entry;
+use support::{Files, entry};
 
 /// The point of `cubic`, and of `constant`, both on the near path.
 const CUBIC: usize = 0;
@@ -68,6 +68,7 @@ fn runs(flows: &[(f64, f64)]) -> Vec<PointResult> {
         groups: vec![group("tested"), group("others")],
         flows: vec![flow(0, *tested), flow(1, *others)],
         edges: Vec::new(),
+        disturbed: false,
         notices: Vec::new(),
     };
     (1..).zip(flows).map(run).collect()
@@ -75,10 +76,10 @@ fn runs(flows: &[(f64, f64)]) -> Vec<PointResult> {
 
 fn judged(claim: &str, runs: &BTreeMap<usize, Vec<PointResult>>) -> Judged {
     let entry = entry(claim);
-    let Some(run) = &entry.run else {
+    let Some(run) = entry.runs.first() else {
         panic!("the entry runs nothing")
     };
-    let mut judged = judge(&entry, &run.full.plan, runs);
+    let mut judged = judge(&entry, run, &run.full.plan, runs);
     judged.remove(0)
 }
 
@@ -188,4 +189,81 @@ fn a_run_without_the_measure_leaves_the_claim_open() {
         found.reason.as_deref(),
         Some("the run of seed 2 has no such measure")
     );
+}
+
+#[test]
+fn runs_that_were_disturbed_do_not_count() {
+    let against = |disturbed: &[usize]| {
+        // What a disturbed run measured is far from the truth.
+        let mut flows = vec![(10.0, 10.0); 6];
+        for seed in disturbed {
+            flows[*seed].0 = 2.0;
+        }
+        let mut runs = runs(&flows);
+        for seed in disturbed {
+            runs[*seed].disturbed = true;
+        }
+        judged(&alike("cubic"), &BTreeMap::from([(CUBIC, runs)]))
+    };
+    let calm = against(&[]);
+    assert_eq!(calm.verdict, Verdict::Holds);
+    let some = against(&[0, 4]);
+    assert_eq!(some.verdict, Verdict::Holds);
+    assert_eq!(some.ours.map(|ours| ours.seeds), Some(4));
+    for all in [&[0, 1, 2, 3, 4, 5][..], &[0, 1, 3, 4, 5]] {
+        let found = against(all);
+        assert_eq!(found.verdict, Verdict::CannotBeTold);
+        let reason = found.reason.unwrap_or_default();
+        let expected = format!("the machine disturbed {} of 6 seeds", all.len());
+        assert!(reason.starts_with(&expected), "{reason}");
+    }
+}
+
+#[test]
+fn a_benchmark_is_judged_by_its_calm_rounds() {
+    let source = r#"
+title = "A benchmark"
+section = "§1"
+world = "bench"
+benchmark = "loopback"
+
+[[claim]]
+id = "kept"
+text = "Nothing is lost"
+section = "§1"
+theirs = "all"
+measure = "loopback_kept"
+where = { report = "ack" }
+at_least = 95
+bound = "ours"
+
+[[claim]]
+id = "order"
+text = "Reports for each ACK cost more"
+section = "§1"
+theirs = "more"
+measure = "loopback_kept"
+orders = [{ where = { report = "ack" } }, { where = { report = "10ms" } }]
+bound = "more"
+"#;
+    let entry = Entry::parse("test", "1", "1.toml", source, &Files)
+        .unwrap_or_else(|refused| panic!("{}", refused.render(false)));
+    let judge = |rounds: &[(f64, bool)]| {
+        let mut result = BenchmarkResult::new("loopback");
+        for (kept, disturbed) in rounds {
+            result.push("loopback_kept", &[("report", "ack")], *kept);
+            result.push("loopback_kept", &[("report", "10ms")], kept + 1.0);
+            result.disturbed.push(disturbed.then(|| "noise".to_owned()));
+        }
+        let judged = judge_benchmark(&entry, &entry.runs[0], &result);
+        judged.into_iter().map(|j| j.verdict).collect::<Vec<_>>()
+    };
+    let calm = [(97.0, false), (97.2, false), (96.9, false), (97.1, false)];
+    assert_eq!(judge(&calm), [Verdict::Holds, Verdict::Holds]);
+    let slow = calm.map(|(kept, _)| (kept - 20.0, false));
+    assert_eq!(judge(&slow), [Verdict::DoesNotHold, Verdict::Holds]);
+    let one = [(20.0, true), (97.0, false), (97.2, false), (97.1, false)];
+    assert_eq!(judge(&one), [Verdict::Holds, Verdict::Holds]);
+    let none = calm.map(|(kept, _)| (kept, true));
+    assert_eq!(judge(&none), [Verdict::CannotBeTold; 2]);
 }

@@ -1,6 +1,7 @@
 //! What experiments measured, whichever back end ran them: the model of results, the folder that
 //! keeps the points of a grid, tables, and report pages.
 
+mod benchmark;
 mod bottleneck;
 mod comparison;
 mod fallback;
@@ -16,6 +17,7 @@ mod size_class;
 mod spread;
 mod tables;
 
+pub use benchmark::{BenchmarkResult, BenchmarkSeries};
 pub use bottleneck::{AtBottleneck, Window};
 pub use comparison::{
     CongestionState, Lateness, LinkInterval, Percentiles, Results, RunResult, Series, SocketSample,

@@ -30,6 +30,9 @@ pub struct PointResult {
     pub flows: Vec<FlowResult>,
     /// One a direction of each link. On real TCP, the bottleneck alone.
     pub edges: Vec<EdgeResult>,
+    /// Whether the machine disturbed the run in each of its tries: what it measured is of no worth then.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub disturbed: bool,
     /// What the plane had to say, and what disturbed the run.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub notices: Vec<String>,

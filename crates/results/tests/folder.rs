@@ -98,6 +98,7 @@ fn result(point: usize, rate: &str, seed: u64, fct_us: f64) -> PointResult {
                 }],
             }],
         }],
+        disturbed: false,
         notices: Vec::new(),
     }
 }

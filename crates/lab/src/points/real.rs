@@ -118,6 +118,7 @@ fn result(point: &Point, measured: &Measured) -> PointResult {
         jain: jain(&throughputs),
         groups: groups.collect(),
         edges: vec![bottleneck(point, measured, sampled, begin_s, measured_s)],
+        disturbed: measured.flows.iter().any(|run| run.disturbed),
         notices: notices.collect(),
         flows,
     }

@@ -86,6 +86,7 @@ pub fn simulated(point: &Point, outcome: &Outcome) -> PointResult {
             }))
             .collect(),
         flows,
+        disturbed: false,
         notices: sparse_samples(config)
             .into_iter()
             .chain(notices(outcome))

@@ -1,7 +1,7 @@
 //! A scenario for tests: two algorithms on two paths, with requests.
 
 use fairwater_experiment::Backend;
-use fairwater_reproduce::{Entry, Resolver};
+use fairwater_reproduce::{Entry, Resolver, World};
 use fairwater_scenario::{self as scenario, Scenario};
 
 /// The one scenario, `two.toml`.
@@ -37,7 +37,7 @@ impl scenario::Resolver for Nothing {
 }
 
 impl Resolver for Files {
-    fn scenario(&self, file: &str, settings: &[String]) -> Result<Scenario, String> {
+    fn scenario(&self, file: &str, settings: &[String], _: World) -> Result<Scenario, String> {
         if file != "two.toml" {
             return Err("no such file".to_owned());
         }

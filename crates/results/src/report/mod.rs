@@ -9,4 +9,5 @@ mod sender;
 
 pub use comparison::{comparison, rounds};
 pub use layout::GridLayout;
+pub use page::{COLOURS, Data, Line, Plot, X, assets, escaped, rounded};
 pub use run::points;

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use serde::Serialize;
 
 /// Colours of lines, in the style sheet and the script.
-pub(super) const COLOURS: usize = 8;
+pub const COLOURS: usize = 8;
 
 /// A table with more rows is folded up at first.
 const LONG: usize = 24;
@@ -31,17 +31,19 @@ pub(super) struct Head {
 }
 
 /// What the script draws.
-#[derive(Serialize)]
-pub(super) struct Data {
-    pub(super) x: X,
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Data {
+    /// What plots are drawn over that have nothing of their own.
+    pub x: X,
     /// How many plots stand beside each other where there is room.
-    pub(super) columns: usize,
-    pub(super) plots: Vec<Plot>,
+    pub columns: usize,
+    /// The plots.
+    pub plots: Vec<Plot>,
 }
 
 /// What all plots are drawn over.
-#[derive(Serialize)]
-pub(super) struct X {
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct X {
     label: String,
     unit: &'static str,
     from: f64,
@@ -57,7 +59,8 @@ pub(super) struct X {
 
 impl X {
     /// An axis of time in `steps` equal steps, each marked at its middle.
-    pub(super) fn time(duration_s: f64, steps: usize) -> Self {
+    #[must_use]
+    pub fn time(duration_s: f64, steps: usize) -> Self {
         let step_s = duration_s / steps as f64;
         X {
             label: "time".to_owned(),
@@ -73,8 +76,18 @@ impl X {
         }
     }
 
+    /// Rising numbers.
+    #[must_use]
+    pub fn linear(label: &str, unit: &'static str, values: Vec<f64>) -> Self {
+        X {
+            logarithmic: false,
+            ..Self::logarithmic(label, unit, values)
+        }
+    }
+
     /// Rising numbers above 0, at distances by their ratios.
-    pub(super) fn logarithmic(label: &str, unit: &'static str, values: Vec<f64>) -> Self {
+    #[must_use]
+    pub fn logarithmic(label: &str, unit: &'static str, values: Vec<f64>) -> Self {
         X {
             label: label.to_owned(),
             unit,
@@ -88,7 +101,8 @@ impl X {
     }
 
     /// The values of a variable, at equal distances.
-    pub(super) fn names(label: &str, ticks: Vec<String>) -> Self {
+    #[must_use]
+    pub fn names(label: &str, ticks: Vec<String>) -> Self {
         X {
             label: label.to_owned(),
             unit: "",
@@ -109,24 +123,33 @@ fn is_ordered(ticks: &[String]) -> bool {
         .all(|tick| tick.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-#[derive(Serialize)]
-pub(super) struct Plot {
-    pub(super) title: Cow<'static, str>,
-    pub(super) note: Cow<'static, str>,
-    pub(super) unit: Cow<'static, str>,
-    pub(super) lines: Vec<Line>,
+/// A plot.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Plot {
+    /// Its title.
+    pub title: Cow<'static, str>,
+    /// What stands beside the title.
+    pub note: Cow<'static, str>,
+    /// Unit of the values.
+    pub unit: Cow<'static, str>,
+    /// Its lines.
+    pub lines: Vec<Line>,
     /// What this plot is drawn over, if not over what all are.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) x: Option<X>,
+    pub x: Option<X>,
 }
 
-#[derive(Serialize)]
-pub(super) struct Line {
-    pub(super) label: String,
+/// A line of a plot.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Line {
+    /// Its name in the legend.
+    pub label: String,
     /// Which colour it has.
-    pub(super) run: usize,
-    pub(super) dashed: bool,
-    pub(super) values: Vec<Option<f64>>,
+    pub run: usize,
+    /// Whether it is dashed.
+    pub dashed: bool,
+    /// A value for each of what it is drawn over.
+    pub values: Vec<Option<f64>>,
 }
 
 impl Page {
@@ -140,7 +163,7 @@ impl Page {
             ("rows", self.rows.clone()),
             ("below", self.below.clone()),
             ("notes", self.notes.to_owned()),
-            ("data", self.data()),
+            ("data", self.data.json()),
             ("css", include_str!("../../assets/report.css").to_owned()),
             ("js", include_str!("../../assets/report.js").to_owned()),
             (
@@ -185,12 +208,37 @@ impl Page {
         head
     }
 
-    fn data(&self) -> String {
-        // In a script element, no text may look like the end of it.
-        serde_json::to_string(&self.data)
-            .unwrap_or_default()
-            .replace('<', "\\u003c")
+}
+
+impl Data {
+    /// As JSON for a script element, where no text may look like the end of the element.
+    #[must_use]
+    pub fn json(&self) -> String {
+        let text = serde_json::to_string(self).unwrap_or_default();
+        text.replace('<', "\\u003c")
     }
+}
+
+/// Files that a site of several pages shares, by name: what draws the plots, and how they look.
+#[must_use]
+pub fn assets() -> [(&'static str, String); 4] {
+    let licence = include_str!("../../assets/uplot/LICENSE");
+    let css = include_str!("../../assets/report.css").to_owned();
+    [
+        ("report.css", css),
+        (
+            "report.js",
+            include_str!("../../assets/report.js").to_owned(),
+        ),
+        (
+            "uplot.css",
+            include_str!("../../assets/uplot/uPlot.min.css").to_owned(),
+        ),
+        (
+            "uplot.js",
+            format!("/* uPlot:\n{licence}*/\n{}", uplot()),
+        ),
+    ]
 }
 
 /// uPlot without its banner, a link; its licence is in the page instead.
@@ -202,7 +250,8 @@ fn uplot() -> &'static str {
 }
 
 /// To a thousandth: more would only make the file longer.
-pub(super) fn rounded(value: f64) -> f64 {
+#[must_use]
+pub fn rounded(value: f64) -> f64 {
     (value * 1e3).round() / 1e3
 }
 
@@ -211,7 +260,9 @@ pub(super) fn warning(text: &str) -> String {
     format!("<p class=\"disturbed\">{}</p>\n", escaped(text))
 }
 
-pub(super) fn escaped(text: &str) -> String {
+/// A text as HTML shows it.
+#[must_use]
+pub fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
         match character {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use fairwater_experiment::Backend;
 use fairwater_hosting::FolderResolver;
 use fairwater_lab::input::read_text;
-use fairwater_reproduce::{Entry, Resolver};
+use fairwater_reproduce::{Entry, Resolver, World};
 use fairwater_scenario::{self as scenario, Scenario};
 
 use crate::failure::Failure;
@@ -88,7 +88,7 @@ impl Catalogue {
 }
 
 impl Resolver for Catalogue {
-    fn scenario(&self, file: &str, settings: &[String]) -> Result<Scenario, String> {
+    fn scenario(&self, file: &str, settings: &[String], world: World) -> Result<Scenario, String> {
         let path = self.root.join(file);
         let mut source =
             read_text(&path, scenario::MAX_SOURCE_BYTES).map_err(|error| error.to_string())?;
@@ -96,8 +96,16 @@ impl Resolver for Catalogue {
             source = scenario::set(&source, setting).map_err(|error| error.to_string())?;
         }
         let resolver = FolderResolver::new(&self.scenario_folder(file));
-        Scenario::parse(file, &source, Backend::Sim, &resolver)
+        Scenario::parse(file, &source, backend(world), &resolver)
             .map_err(|refused| refused.render(false))
+    }
+}
+
+/// What runs the scenarios of a world.
+pub(super) fn backend(world: World) -> Backend {
+    match world {
+        World::Linux => Backend::Linux,
+        World::Sim | World::Bench => Backend::Sim,
     }
 }
 

@@ -1,8 +1,11 @@
 //! `fairwater reproduce`.
 
 mod catalogue;
+mod machine;
+mod rounds;
 mod runs;
 mod show;
+mod site;
 
 use std::path::PathBuf;
 
@@ -15,6 +18,7 @@ use crate::output;
 use catalogue::{Catalogue, Name};
 use runs::Runner;
 use show::Report;
+use site::Site;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -22,6 +26,8 @@ Examples:
   fairwater reproduce vcc:11
   fairwater reproduce ccp:14 --quick --json
   fairwater reproduce --paper vcc --quick
+  sudo fairwater reproduce ccp:9 --world linux
+  fairwater reproduce --quick --atlas atlas
 
 Each claim of a paper is compared with runs of the same set-up, by a 95 % interval over seeds: it holds,
 does not hold, or cannot be told. The exit code is 0 whatever the verdicts are. docs/reproduce.md explains
@@ -40,7 +46,7 @@ pub(crate) struct Args {
     /// Only results of this paper
     #[arg(long)]
     paper: Option<String>,
-    /// Only results that are reproduced in this world
+    /// Only results that are reproduced in this world, and only there
     #[arg(long)]
     world: Option<WorldArgument>,
     /// Run the quick form of each: fewer seeds, shorter runs
@@ -58,6 +64,15 @@ pub(crate) struct Args {
     /// The folder of the results
     #[arg(long, value_name = "DIR", default_value = "reproduce.results")]
     out: PathBuf,
+    /// Run nothing: judge what earlier runs left
+    #[arg(long, conflicts_with = "fresh")]
+    kept: bool,
+    /// Also write a page for each result and an index into this folder
+    #[arg(long, value_name = "DIR")]
+    atlas: Option<PathBuf>,
+    /// The benchmarks [default: fairwater-bench beside this program]
+    #[arg(long, value_name = "PROGRAM")]
+    bench: Option<PathBuf>,
     /// Delete earlier results of what is run first
     #[arg(long)]
     fresh: bool,
@@ -105,7 +120,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if let Some(failure) = refused {
         return Err(failure);
     }
-    entries.retain(|entry| args.world.is_none_or(|world| entry.world == world.world()));
+    let world = args.world.map(WorldArgument::world);
+    entries.retain(|entry| world.is_none_or(|world| runs::worlds(entry).contains(&world)));
     if args.list {
         return match args.json {
             true => output::json(&entries.iter().map(show::listed).collect::<Vec<_>>()),
@@ -123,6 +139,9 @@ fn reproduce(args: &Args, catalogue: &Catalogue, entries: &[Entry]) -> Result<()
     let runner = Runner {
         catalogue,
         out: &args.out,
+        world: args.world.map(WorldArgument::world),
+        kept: args.kept,
+        bench: args.bench.as_deref(),
         quick: args.quick,
         seeds: args.seeds,
         jobs: args.jobs.map(usize::from),
@@ -130,9 +149,10 @@ fn reproduce(args: &Args, catalogue: &Catalogue, entries: &[Entry]) -> Result<()
         quiet: args.quiet,
         stop: &stop,
     };
+    let mut site = args.atlas.as_deref().map(Site::new).transpose()?;
     let mut reports: Vec<Report> = Vec::new();
     for (index, entry) in entries.iter().enumerate() {
-        if !args.quiet && entry.run.is_some() {
+        if !args.quiet && !args.kept && !entry.runs.is_empty() {
             let (at, of) = (index + 1, entries.len());
             eprintln!("{}: {} ({at} of {of})", entry.name(), entry.title);
         }
@@ -142,11 +162,19 @@ fn reproduce(args: &Args, catalogue: &Catalogue, entries: &[Entry]) -> Result<()
             eprintln!("what is done is kept in {kept}; the same command goes on with the rest");
             return Err(Failure::Interrupted);
         }
-        let report = show::report(entry, args.quick, judged?);
+        let parts = judged?;
+        if let Some(site) = &mut site {
+            site.add(entry, &parts, args.quick)?;
+        }
+        let judged = parts.into_iter().flat_map(|part| part.judged).collect();
+        let report = show::report(entry, args.quick, judged);
         if !args.json {
             output::print(show::text(&report))?;
         }
         reports.push(report);
+    }
+    if let Some(site) = site {
+        site.finish(args.quick)?;
     }
     if args.json {
         return output::json(&reports);

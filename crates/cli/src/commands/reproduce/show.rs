@@ -1,8 +1,11 @@
 //! Entries and verdicts as text and as JSON.
 
 use comfy_table::{Table, presets};
-use fairwater_reproduce::{Entry, Judged, NotRun, Ours, Verdict};
+use fairwater_reproduce::atlas::number;
+use fairwater_reproduce::{Entry, Judged, NotRun, Ours, Source, Verdict};
 use serde::Serialize;
+
+use super::runs::worlds;
 
 /// An entry with its verdicts.
 #[derive(Debug, Serialize)]
@@ -23,6 +26,9 @@ pub(super) struct Listed {
     figure: Option<String>,
     world: &'static str,
     scenario: Option<String>,
+    benchmark: Option<String>,
+    /// Worlds in which it runs.
+    runs_in: Vec<&'static str>,
     setup: Option<String>,
     note: Option<String>,
     not_run: Vec<NotRun>,
@@ -35,7 +41,15 @@ pub(super) fn listed(entry: &Entry) -> Listed {
         section: entry.section.clone(),
         figure: entry.figure.clone(),
         world: entry.world.name(),
-        scenario: entry.run.as_ref().map(|run| run.scenario.clone()),
+        scenario: entry.runs.iter().find_map(|run| match &run.source {
+            Source::Scenario(file) => Some(file.clone()),
+            Source::Benchmark(_) => None,
+        }),
+        benchmark: entry.runs.iter().find_map(|run| match &run.source {
+            Source::Benchmark(name) => Some(name.clone()),
+            Source::Scenario(_) => None,
+        }),
+        runs_in: entry.runs.iter().map(|run| run.world.name()).collect(),
         setup: entry.setup.clone(),
         note: entry.note.clone(),
         not_run: entry.not_run.clone(),
@@ -57,20 +71,21 @@ pub(super) fn list(entries: &[Entry]) -> String {
         .load_style(presets::NOTHING)
         .set_header(["result", "world", "where", "claims", "run by", "what"]);
     for entry in entries {
-        let runs = match &entry.run {
-            Some(run) => run.scenario.clone(),
+        let runs = match entry.runs.first() {
+            Some(run) => run.source.name().to_owned(),
             None => "not run".to_owned(),
         };
+        let worlds: Vec<_> = worlds(entry).iter().map(|world| world.name()).collect();
         table.add_row([
             entry.name(),
-            entry.world.name().to_owned(),
+            worlds.join(", "),
             place(&entry.section, entry.figure.as_deref()),
             entry.claims.len().to_string(),
             runs,
             entry.title.clone(),
         ]);
     }
-    let run = entries.iter().filter(|entry| entry.run.is_some()).count();
+    let run = entries.iter().filter(|entry| !entry.runs.is_empty()).count();
     format!(
         "{}\n\n{run} of {} are run\n",
         table.trim_fmt(),
@@ -99,7 +114,7 @@ pub(super) fn text(report: &Report) -> String {
         entry.name, entry.title, entry.world
     );
     for claim in &report.claims {
-        text += &claim_text(claim);
+        text += &claim_text(claim, entry);
     }
     if let Some(note) = &entry.note {
         text += &format!("  note: {note}\n");
@@ -119,9 +134,14 @@ pub(super) fn text(report: &Report) -> String {
     text
 }
 
-fn claim_text(claim: &Judged) -> String {
+fn claim_text(claim: &Judged, entry: &Listed) -> String {
+    let is_run = !entry.runs_in.is_empty();
+    let world = match claim.world.name() {
+        name if name == entry.world => String::new(),
+        name => format!(" in {name}"),
+    };
     let place = place(&claim.section, claim.figure.as_deref());
-    let mut text = format!("  {}: {} ({place})\n", claim.verdict, claim.text);
+    let mut text = format!("  {}{world}: {} ({place})\n", claim.verdict, claim.text);
     text += &format!("    theirs: {}\n", claim.theirs);
     if let Some(ours) = &claim.ours {
         text += &format!("    ours:   {}\n", ours_text(ours));
@@ -129,8 +149,8 @@ fn claim_text(claim: &Judged) -> String {
     if let (Some(measure), Some(check), Some(bound)) = (claim.measure, &claim.check, &claim.bound) {
         text += &format!("    check:  {measure} {check} ({bound})\n");
     }
-    // Of a claim that is not run, the entry says why.
-    if let (Some(reason), true) = (&claim.reason, claim.verdict != Verdict::NotRun) {
+    // Of an entry that is never run, the lines below say why.
+    if let (Some(reason), true) = (&claim.reason, is_run || claim.verdict != Verdict::NotRun) {
         text += &format!("    reason: {reason}\n");
     }
     text
@@ -149,20 +169,6 @@ fn ours_text(ours: &Ours) -> String {
         text += &format!(", of {}{}", means.join(", "), unit(ours.measured_in));
     }
     text
-}
-
-/// A number with four digits that say something.
-fn number(value: f64) -> String {
-    if value == 0.0 {
-        return "0".to_owned();
-    }
-    let digits = 3.0 - value.abs().log10().floor();
-    let digits = digits.clamp(0.0, 9.0) as usize;
-    let text = format!("{value:.digits$}");
-    match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text,
-    }
 }
 
 /// How many claims have which verdict.
@@ -184,15 +190,4 @@ pub(super) fn summary(reports: &[Report]) -> String {
         reports.len(),
         counts.join(", ")
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::number;
-
-    #[test]
-    fn numbers_have_four_digits() {
-        let of = [0.0, 1.0, 103.84, 0.012_345, 12_345.6, -2.5].map(number);
-        assert_eq!(of, ["0", "1", "103.8", "0.01235", "12346", "-2.5"]);
-    }
 }

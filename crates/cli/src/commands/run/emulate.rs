@@ -17,16 +17,28 @@ use crate::failure::Failure;
 
 /// Runs what is missing; all results in the order of the grid.
 pub(super) fn run(job: &Job<'_>) -> Result<Vec<PointResult>, Failure> {
+    let all: Vec<usize> = (0..job.scenario.len()).collect();
+    run_points(job, &all, |_| false)
+}
+
+/// The same for these points alone, in their order. Points of which the result is to be had `again` are
+/// run though there is one.
+pub(crate) fn run_points(
+    job: &Job<'_>,
+    points: &[usize],
+    again: impl Fn(&PointResult) -> bool,
+) -> Result<Vec<PointResult>, Failure> {
     let texts = job.scenario.sender_algorithms();
     let edge = LabEdge {
         folder: job.scenario_folder.to_owned(),
     };
-    let mut results = job.kept();
+    let kept = |index: &usize| job.kept_point(*index).filter(|result| !again(result));
+    let mut results: Vec<Option<PointResult>> = points.iter().map(kept).collect();
     let done = results.iter().flatten().count();
     // Before anything is attached, whatever would keep a point from running is found.
-    for (index, kept) in results.iter().enumerate() {
+    for (index, kept) in points.iter().zip(&results) {
         if kept.is_none() {
-            check_real(&job.point(index), stand_in, Some(&edge))?;
+            check_real(&job.point(*index), stand_in, Some(&edge))?;
         }
     }
     let mut hosting = match texts.is_empty() || done == results.len() {
@@ -36,11 +48,11 @@ pub(super) fn run(job: &Job<'_>) -> Result<Vec<PointResult>, Failure> {
     let attached = Attached::new(&texts, hosting.as_ref());
     let mut watch = Watch::new(job.quiet, results.len(), done);
     let mut outcome = Ok(());
-    for (index, slot) in results.iter_mut().enumerate() {
+    for (index, slot) in points.iter().zip(&mut results) {
         if slot.is_some() || job.stop.is_asked() {
             continue;
         }
-        match run_point(job, index, &attached, &edge, &mut hosting, &mut watch) {
+        match run_point(job, *index, &attached, &edge, &mut hosting, &mut watch) {
             Ok(result) => {
                 watch.done(&result);
                 *slot = Some(result);

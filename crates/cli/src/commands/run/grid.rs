@@ -32,15 +32,8 @@ pub(crate) struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// What was found before, in the order of the grid; `None` where it is still to be run.
-    pub(super) fn kept(&self) -> Vec<Option<PointResult>> {
-        (0..self.scenario.len())
-            .map(|index| self.kept_point(index))
-            .collect()
-    }
-
     /// What was found of a point before; `None` if it is still to be run.
-    fn kept_point(&self, index: usize) -> Option<PointResult> {
+    pub(crate) fn kept_point(&self, index: usize) -> Option<PointResult> {
         let seeds = self.scenario.seeds();
         self.folder.read(index, seeds[index % seeds.len()])
     }

@@ -1,7 +1,7 @@
 //! `fairwater run`.
 
 pub(crate) mod capture;
-mod emulate;
+pub(crate) mod emulate;
 pub(crate) mod grid;
 mod table;
 mod watch;
