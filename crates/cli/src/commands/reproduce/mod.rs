@@ -2,7 +2,7 @@
 
 mod catalogue;
 mod runs;
-mod show;
+pub(crate) mod show;
 
 use std::path::PathBuf;
 

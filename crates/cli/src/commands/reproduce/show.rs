@@ -152,7 +152,7 @@ fn ours_text(ours: &Ours) -> String {
 }
 
 /// A number with four digits that say something.
-fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
     }
