@@ -1,26 +1,28 @@
 //! Makes a path smaller while it shows the fault.
 
+use crate::objective::Fault;
 use crate::path::{Competitor, JitterOn, Path};
 use crate::search::Found;
 
 /// Rounds over all simplifications at most.
 const ROUNDS: usize = 4;
 
+/// Part of the value that a smaller path keeps at least: a fault that barely shows convinces nobody.
+const KEPT: f64 = 0.5;
+
 /// Drops what the fault does not need, and rounds what it needs. `shows` says what a smaller path shows, and
 /// `None` where that is no fault, or nothing more is to be tried.
-pub fn minimise(
-    found: Found,
-    shows: &mut dyn FnMut(&Path) -> Option<crate::objective::Fault>,
-) -> Found {
+pub fn minimise(found: Found, shows: &mut dyn FnMut(&Path) -> Option<Fault>) -> Found {
     let mut smallest = found;
+    let least = found.fault.value * KEPT;
     for _ in 0..ROUNDS {
         let before = smallest.path;
         for step in STEPS {
             for path in step(&smallest.path) {
-                if path == smallest.path {
+                if path == smallest.path || path.duration_s < path.least_duration_s() {
                     continue;
                 }
-                if let Some(fault) = shows(&path) {
+                if let Some(fault) = shows(&path).filter(|fault| fault.value >= least) {
                     smallest = Found { path, fault };
                     break;
                 }
@@ -63,13 +65,22 @@ const STEPS: [Step; 11] = [
     |path| (1..path.flows).map(|flows| Path { flows, ..*path }).collect(),
     |path| [0, 1_000].map(|gap_ms| Path { gap_ms, ..*path }).into_iter().filter(|p| p.gap_ms < path.gap_ms).collect(),
     |path| near(path.buffer_tenths, &[10, 20, 40, 80]).map(|buffer_tenths| Path { buffer_tenths, ..*path }).collect(),
-    |path| near(path.rate_kbit, &[2_000, 5_000, 10_000, 20_000, 50_000, 100_000]).map(|rate_kbit| Path { rate_kbit, ..*path }).collect(),
-    |path| near(path.rtt_ms, &[10, 20, 40, 100, 200]).map(|rtt_ms| Path { rtt_ms, ..*path }).collect(),
+    |path| near(path.rate_kbit, &[2_000, 5_000, 10_000, 20_000, 50_000, 100_000]).map(|rate_kbit| fitted(Path { rate_kbit, ..*path })).collect(),
+    |path| near(path.rtt_ms, &[10, 20, 40, 100, 200]).map(|rtt_ms| fitted(Path { rtt_ms, ..*path })).collect(),
     |path| {
-        let shorter = [10, 15, 20, 30].into_iter().filter(|s| *s < path.duration_s);
+        let shorter = [20, 30, 40, 60].into_iter().chain([path.least_duration_s()]);
+        let shorter = shorter.filter(|s| *s < path.duration_s);
         shorter.map(|duration_s| Path { duration_s, ..*path }).collect()
     },
 ];
+
+/// The path with time enough for its flows.
+fn fitted(path: Path) -> Path {
+    Path {
+        duration_s: path.duration_s.max(path.least_duration_s()),
+        ..path
+    }
+}
 
 /// The two round numbers that are nearest by ratio; none where the value is round already.
 fn near(value: u32, round: &'static [u32]) -> impl Iterator<Item = u32> {

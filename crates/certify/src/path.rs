@@ -74,14 +74,14 @@ pub struct Space {
     pub loss_bp: u32,
 }
 
-/// Data packets of one run at most: what bounds a run's cost.
+/// Data packets of one run at most, unless the shortest run has more: what bounds a run's cost.
 const MAX_PACKETS: f64 = 60_000.0;
 
 /// Shortest and longest run, s.
-const DURATION_S: (f64, f64) = (15.0, 60.0);
+const DURATION_S: (f64, f64) = (20.0, 90.0);
 
-/// Round trips of a run, if there is time for them.
-const ROUND_TRIPS: f64 = 400.0;
+/// Round trips of a run after the last start: flows that have only begun show no fault that stays.
+const ROUND_TRIPS: f64 = 200.0;
 
 /// IP bytes of a data packet.
 const PACKET_BITS: f64 = 12_000.0;
@@ -102,12 +102,12 @@ impl Space {
             let steps = f64::from(high - low + 1);
             low + ((value * steps) as u32).min(high - low)
         };
-        let rate_kbit = round(logarithmic(at(0), 2_000.0, 100_000.0));
+        let rate_kbit = round(logarithmic(at(0), 2_000.0, 50_000.0));
         let rtt_ms = round(logarithmic(at(1), 10.0, 300.0));
         let jitter = above(at(3), 0.25) * f64::from(rtt_ms) * f64::from(self.jitter_percent) / 100.0;
         let flows = between(at(6), self.flows);
         let others = between(at(7), self.competitors);
-        let second = above(at(8), 0.1) * 5_000.0;
+        let gap_ms = above(at(8), 0.1) * 4_000.0;
         let switch = at(9);
         let mut path = Path {
             rate_kbit,
@@ -120,10 +120,10 @@ impl Space {
             flows,
             competitors: others,
             competitor: if (switch * 4.0) as u32 % 2 == 0 { Competitor::Cubic } else { Competitor::Reno },
-            gap_ms: round(second),
+            gap_ms: round(gap_ms),
             duration_s: 0,
         };
-        path.duration_s = path.fitting_duration_s();
+        path.duration_s = path.least_duration_s();
         path
     }
 }
@@ -144,18 +144,25 @@ fn round(value: f64) -> u32 {
 }
 
 impl Path {
-    /// Time in which the flows settle, s, within the cost that a run may have.
-    fn fitting_duration_s(&self) -> u32 {
-        let starts_s = f64::from(self.gap_ms) / 1e3 * f64::from(self.flows + self.competitors);
-        let wanted = (ROUND_TRIPS * f64::from(self.rtt_ms) / 1e3).max(DURATION_S.0) + starts_s;
-        let affordable = MAX_PACKETS * PACKET_BITS / (f64::from(self.rate_kbit) * 1e3);
-        wanted.min(affordable.max(DURATION_S.0)).min(DURATION_S.1) as u32
+    /// Shortest run in which all flows start and settle, s, within the cost that a run may have.
+    #[must_use]
+    pub fn least_duration_s(&self) -> u32 {
+        let affordable = MAX_PACKETS * PACKET_BITS / (f64::from(self.rate_kbit.max(1)) * 1e3);
+        let settling = (ROUND_TRIPS * f64::from(self.rtt_ms) / 1e3).max(DURATION_S.0);
+        let wanted = settling.min(affordable.max(DURATION_S.0)) + self.starts_s();
+        wanted.min(DURATION_S.1).ceil() as u32
     }
 
-    /// From when on results count, s: the last half.
+    /// Time until the last flow has started, s.
+    fn starts_s(&self) -> f64 {
+        f64::from(self.gap_ms) / 1e3 * f64::from(self.all().saturating_sub(1))
+    }
+
+    /// From when on results count, s: the last half of the time after the last start.
     #[must_use]
-    pub const fn from_s(&self) -> u32 {
-        self.duration_s / 2
+    pub fn from_s(&self) -> u32 {
+        let starts_s = (self.starts_s().ceil() as u32).min(self.duration_s);
+        starts_s + (self.duration_s - starts_s) / 2
     }
 
     /// Time that one packet takes at the bottleneck.

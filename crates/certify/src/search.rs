@@ -23,15 +23,15 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// A minute or two of CPU for an objective.
+    /// Less than a minute of CPU for an objective.
     pub const QUICK: Self = Self {
-        particles: 16,
-        rounds: 3,
+        particles: 24,
+        rounds: 5,
     };
     /// Some minutes of CPU for an objective.
     pub const FULL: Self = Self {
-        particles: 32,
-        rounds: 7,
+        particles: 48,
+        rounds: 15,
     };
 
     /// Paths that are tried at most.

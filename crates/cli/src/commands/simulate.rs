@@ -29,14 +29,23 @@ use crate::failure::Failure;
 pub(crate) struct Args {}
 
 /// One run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Request {
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) struct Run {
     /// Text of the scenario.
     pub(crate) source: String,
-    /// The folder that its files are relative to.
-    pub(crate) folder: PathBuf,
     /// The point of its grid.
     pub(crate) index: usize,
+    /// Whether flows and links are sampled even where the scenario asks for no samples.
+    pub(crate) is_sampled: bool,
+}
+
+/// A run to simulate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Request {
+    /// The run.
+    pub(crate) run: Run,
+    /// The folder that its files are relative to.
+    pub(crate) folder: PathBuf,
 }
 
 /// What becomes of a run.
@@ -107,12 +116,15 @@ fn tell(stream: &mut UnixStream, reply: &Reply) -> io::Result<()> {
 fn simulate(request: &Request, stream: &mut UnixStream) -> Reply {
     let refused = |text: String| Reply::Refused { text };
     let resolver = FolderResolver::new(&request.folder);
-    let parsed = Scenario::parse("scenario.toml", &request.source, Backend::Sim, &resolver);
+    let parsed = Scenario::parse("scenario.toml", &request.run.source, Backend::Sim, &resolver);
     let scenario = match parsed {
         Ok(scenario) => scenario,
         Err(diagnostics) => return refused(diagnostics.render(false)),
     };
-    let point = scenario.sampled_point(request.index);
+    let point = match request.run.is_sampled {
+        true => scenario.sampled_point(request.run.index),
+        false => scenario.point(request.run.index),
+    };
     let plane = match grid::plane(&point, &request.folder) {
         Ok(plane) => plane,
         Err(failure) => return refused(failure.to_string()),

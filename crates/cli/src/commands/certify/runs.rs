@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::workers::{Ended, Workers};
 use crate::commands::run::watch::Watch;
-use crate::commands::simulate::Request;
+use crate::commands::simulate::{Request, Run};
 use crate::failure::Failure;
 
 /// What is known of a run.
@@ -30,8 +30,7 @@ pub(super) enum Known {
 /// A line of the file.
 #[derive(Serialize, Deserialize)]
 struct Kept {
-    source: String,
-    index: usize,
+    run: Run,
     result: Box<PointResult>,
 }
 
@@ -40,7 +39,7 @@ pub(super) struct Runs<'a> {
     workers: &'a Workers<'a>,
     folder: &'a Path,
     file: Mutex<File>,
-    known: Mutex<HashMap<(String, usize), Known>>,
+    known: Mutex<HashMap<Run, Known>>,
     jobs: usize,
     quiet: bool,
 }
@@ -67,8 +66,7 @@ impl<'a> Runs<'a> {
             // A line that a kill cut off is run again.
             match serde_json::from_slice::<Kept>(&line) {
                 Ok(kept) => {
-                    let run = Known::Measured(kept.result);
-                    known.insert((kept.source, kept.index), run);
+                    known.insert(kept.run, Known::Measured(kept.result));
                 }
                 Err(_) => is_cut = true,
             }
@@ -87,14 +85,13 @@ impl<'a> Runs<'a> {
         })
     }
 
-    /// What is known of these runs, each a scenario and a point of its grid, in their order; those that are
-    /// missing are run. `None` when it was stopped. `what` names them in the progress.
+    /// What is known of these runs, in their order; those that are missing are run. `None` when it was stopped. `what` names them in the progress.
     pub(super) fn all(
         &self,
         what: &str,
-        asked: &[(String, usize)],
+        asked: &[Run],
     ) -> Result<Option<Vec<Known>>, Failure> {
-        let is_known = |run: &(String, usize)| self.lock().contains_key(run);
+        let is_known = |run: &Run| self.lock().contains_key(run);
         let missing: Vec<usize> = (0..asked.len())
             .filter(|index| !is_known(&asked[*index]))
             .collect();
@@ -102,8 +99,7 @@ impl<'a> Runs<'a> {
             eprintln!("{what}: {} to run", crate::units::count(missing.len(), "run"));
         }
         let is_quiet = self.quiet || what.is_empty();
-        let done = asked.len() - missing.len();
-        let mut watch = Watch::new(is_quiet, asked.len(), if is_quiet { 0 } else { done });
+        let mut watch = Watch::new(is_quiet || missing.is_empty(), missing.len(), 0);
         let mut failed = None;
         schedule(
             missing,
@@ -128,31 +124,29 @@ impl<'a> Runs<'a> {
         Ok(asked.iter().map(|run| known.get(run).cloned()).collect())
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<(String, usize), Known>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Run, Known>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs one and keeps it; `None` when it was stopped.
-    fn one(&self, (source, index): &(String, usize)) -> Result<Option<()>, Failure> {
+    fn one(&self, run: &Run) -> Result<Option<()>, Failure> {
         let request = Request {
-            source: source.clone(),
+            run: run.clone(),
             folder: self.folder.to_owned(),
-            index: *index,
         };
-        let run = match self.workers.simulate(&request)? {
+        let known = match self.workers.simulate(&request)? {
             None => return Ok(None),
             Some(Ended::Failed(text)) => Known::Failed(text),
             Some(Ended::Done(result)) => {
                 let kept = Kept {
-                    source: source.clone(),
-                    index: *index,
+                    run: run.clone(),
                     result,
                 };
                 self.keep(&kept)?;
                 Known::Measured(kept.result)
             }
         };
-        self.lock().insert((source.clone(), *index), run);
+        self.lock().insert(run.clone(), known);
         Ok(Some(()))
     }
 

@@ -11,6 +11,7 @@ use fairwater_results::{PointResult, write_whole};
 use fairwater_scenario::set;
 
 use super::runs::{Known, Runs};
+use crate::commands::simulate::Run;
 use crate::failure::Failure;
 
 /// What certifies an algorithm.
@@ -128,10 +129,10 @@ impl Sections<'_> {
             };
             let mut measured: BTreeMap<usize, Vec<PointResult>> = BTreeMap::new();
             let mut failure = None;
-            for ((_, index), known) in asked.iter().zip(known) {
+            for (run, known) in asked.iter().zip(known) {
                 match known {
                     Known::Measured(result) => {
-                        measured.entry(index / MAX_SEEDS).or_default().push(*result);
+                        measured.entry(run.index / MAX_SEEDS).or_default().push(*result);
                     }
                     Known::Failed(text) => failure = failure.or(Some(text)),
                 }
@@ -164,11 +165,14 @@ impl Sections<'_> {
 
 impl Ready {
     /// The runs of each point with these seeds, by their places.
-    fn runs(&self, seeds: std::ops::Range<u64>) -> Vec<(String, usize)> {
+    fn runs(&self, seeds: std::ops::Range<u64>) -> Vec<Run> {
         let of = |point: &usize| {
             let first = point * MAX_SEEDS;
-            let source = &self.source;
-            seeds.clone().map(move |seed| (source.clone(), first + seed as usize))
+            seeds.clone().map(move |seed| Run {
+                source: self.source.clone(),
+                index: first + seed as usize,
+                is_sampled: false,
+            })
         };
         self.points.iter().flat_map(of).collect()
     }

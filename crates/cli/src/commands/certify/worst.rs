@@ -10,6 +10,7 @@ use fairwater_certify::{
 use fairwater_results::{PointResult, write_whole};
 
 use super::runs::{Known, Runs};
+use crate::commands::simulate::Run;
 use crate::failure::Failure;
 
 /// What searches.
@@ -29,6 +30,15 @@ pub(super) struct Worst {
     pub(super) findings: Vec<Finding>,
     /// The run of the path that was found.
     pub(super) picture: Option<PointResult>,
+}
+
+/// The one run of a scenario that has no grid.
+fn run_of(source: &str) -> Run {
+    Run {
+        source: source.to_owned(),
+        index: 0,
+        is_sampled: false,
+    }
 }
 
 /// What runs of a batch of paths said, and why that ended early.
@@ -116,7 +126,11 @@ impl Search<'_> {
     ) -> Result<Worst, Failure> {
         let source = found.path.scenario(self.candidate);
         let scenario = self.write(objective.name(), &source)?;
-        let picture = match self.runs.all("", &[(source.clone(), 0)])?.as_deref() {
+        let sampled = Run {
+            is_sampled: true,
+            ..run_of(&source)
+        };
+        let picture = match self.runs.all("", &[sampled])?.as_deref() {
             Some([Known::Measured(run)]) => Some((**run).clone()),
             _ => None,
         };
@@ -166,7 +180,7 @@ impl Batch<'_> {
     fn faults(&mut self, what: &str, paths: &[Path]) -> Option<Vec<Fault>> {
         self.paths += paths.len() as u64;
         let candidate = self.search.candidate;
-        let asked: Vec<_> = paths.iter().map(|path| (path.scenario(candidate), 0)).collect();
+        let asked: Vec<_> = paths.iter().map(|path| run_of(&path.scenario(candidate))).collect();
         let runs = self.all(what, &asked)?;
         let needs = |run: &Known| match run {
             Known::Measured(run) => self.objective.needs_reference(run),
@@ -175,7 +189,7 @@ impl Batch<'_> {
         let compared: Vec<usize> = (0..paths.len()).filter(|index| needs(&runs[*index])).collect();
         let others: Vec<_> = compared
             .iter()
-            .map(|index| (paths[*index].scenario(REFERENCE), 0))
+            .map(|index| run_of(&paths[*index].scenario(REFERENCE)))
             .collect();
         let references = self.all("", &others)?;
         let mut faults = Vec::new();
@@ -209,7 +223,7 @@ impl Batch<'_> {
         }
     }
 
-    fn all(&mut self, what: &str, asked: &[(String, usize)]) -> Option<Vec<Known>> {
+    fn all(&mut self, what: &str, asked: &[Run]) -> Option<Vec<Known>> {
         match self.search.runs.all(what, asked) {
             Ok(known) => known,
             Err(failure) => {
