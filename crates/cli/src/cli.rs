@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    algorithms, attach, bundle, check, completions, doctor, edge, host, man, quic_get, quic_serve,
-    reproduce, run, serve, status, switch, top, r#try, up, why,
+    algorithms, attach, bundle, certify, check, completions, doctor, edge, host, man, quic_get, quic_serve,
+    reproduce, run, serve, simulate, status, switch, top, r#try, up, why,
 };
 use crate::failure::Failure;
 
@@ -31,6 +31,7 @@ pub(crate) enum Command {
     Run(run::Args),
     Try(r#try::Args),
     Reproduce(reproduce::Args),
+    Certify(certify::Args),
     Up(up::Args),
     Status(status::Args),
     Switch(switch::Args),
@@ -49,6 +50,8 @@ pub(crate) enum Command {
     Man(man::Args),
     #[command(hide = true)]
     Host(host::Args),
+    #[command(hide = true)]
+    Simulate(simulate::Args),
 }
 
 impl Command {
@@ -57,6 +60,7 @@ impl Command {
             Self::Run(args) => run::run(&args),
             Self::Try(args) => r#try::run(&args),
             Self::Reproduce(args) => reproduce::run(&args),
+            Self::Certify(args) => certify::run(&args),
             Self::Up(args) => up::run(&args),
             Self::Status(args) => status::run(&args),
             Self::Switch(args) => switch::run(&args),
@@ -74,6 +78,7 @@ impl Command {
             Self::Completions(args) => completions::run(&args),
             Self::Man(args) => man::run(&args),
             Self::Host(args) => host::run(&args),
+            Self::Simulate(args) => simulate::run(&args),
         }
     }
 }

@@ -37,8 +37,8 @@ pub use lab_edge::LabEdge;
 pub use plane::{DuplicateName, plane_of, require_different};
 pub use process::{AlgorithmProcess, ProcessEnd, ProcessError, finish_all};
 pub use resolve::{
-    PythonRuntime, ResolveError, ResolvedAlgorithm, embed_python, is_python_spec, python_source,
-    resolve, resolve_argument,
+    PythonRuntime, ResolveError, ResolvedAlgorithm, embed_python, is_python_spec, own_command,
+    python_source, resolve, resolve_argument,
 };
 pub use stop::Stop;
 

@@ -119,8 +119,12 @@ pub fn python_source(spec: &str, folder: &Path) -> Option<(String, String)> {
     Some((file.to_owned(), source))
 }
 
-/// The command that runs this program again, as another process.
-pub(crate) fn own_command() -> std::io::Result<Command> {
+/// The command that runs this program again, as another process: under a Python interpreter where this
+/// process is one.
+///
+/// # Errors
+/// The program's own file is not known.
+pub fn own_command() -> std::io::Result<Command> {
     match PYTHON.get().map(|python| python.command.as_slice()) {
         Some([program, arguments @ ..]) => {
             let mut command = Command::new(program);

@@ -205,7 +205,7 @@ const fn of_requests(
 }
 
 /// All measures.
-pub static MEASURES: [Measure; 36] = [
+pub static MEASURES: [Measure; 37] = [
     summary(
         "throughput",
         "Mbit/s",
@@ -222,6 +222,17 @@ pub static MEASURES: [Measure; 36] = [
         let all: Vec<_> = view.flows().map(|flow| flow.throughput_bps).collect();
         Some(jain(&all))
     }),
+    summary(
+        "starvation",
+        "",
+        "greatest throughput of a flow over the least",
+        |view| {
+            let all = || view.flows().map(|flow| flow.throughput_bps);
+            let (most, least) = (all().reduce(f64::max)?, all().reduce(f64::min)?);
+            // A flow without any throughput counts as one of a bit/s, so that the ratio is a number.
+            Some(most / least.max(1.0))
+        },
+    ),
     summary("resent", "%", "segments sent again, of all sent", |view| {
         let sent: u64 = view.flows().map(|flow| flow.segments).sum();
         let again: u64 = view.flows().map(|flow| flow.retransmissions).sum();

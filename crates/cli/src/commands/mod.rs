@@ -3,6 +3,7 @@
 pub(crate) mod algorithms;
 pub(crate) mod attach;
 pub(crate) mod bundle;
+pub(crate) mod certify;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod doctor;
@@ -14,6 +15,7 @@ pub(crate) mod quic_serve;
 pub(crate) mod reproduce;
 pub(crate) mod run;
 pub(crate) mod serve;
+pub(crate) mod simulate;
 pub(crate) mod status;
 pub(crate) mod switch;
 pub(crate) mod top;

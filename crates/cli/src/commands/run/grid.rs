@@ -131,7 +131,7 @@ fn one(job: &Job<'_>, point: &Point) -> Result<Option<PointResult>, Failure> {
 }
 
 /// A plane that hosts each algorithm of a point under the text that the scenario has for it.
-fn plane(point: &Point, folder: &Path) -> Result<Plane, Failure> {
+pub(crate) fn plane(point: &Point, folder: &Path) -> Result<Plane, Failure> {
     let mut algorithms = Vec::new();
     for text in point.algorithms() {
         let chosen = resolve(&text, folder)?;

@@ -4,7 +4,7 @@ pub(crate) mod capture;
 pub(crate) mod emulate;
 pub(crate) mod grid;
 mod table;
-mod watch;
+pub(crate) mod watch;
 
 use std::fs;
 use std::path::{Path, PathBuf};

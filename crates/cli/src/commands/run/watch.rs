@@ -11,7 +11,7 @@ const LINE_EVERY: Duration = Duration::from_secs(5);
 
 /// Shows how many points are done, as standard error allows.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(crate) struct Watch {
     total: usize,
     done: usize,
     shown: Shown,
@@ -26,7 +26,7 @@ enum Shown {
 
 impl Watch {
     /// Shows the progress of `total` points, of which `done` are done already.
-    pub(super) fn new(quiet: bool, total: usize, done: usize) -> Self {
+    pub(crate) fn new(quiet: bool, total: usize, done: usize) -> Self {
         let shown = match quiet {
             true => Shown::Nothing,
             false if io::stderr().is_terminal() => {
@@ -50,7 +50,6 @@ impl Watch {
 
     /// A point is done.
     pub(super) fn done(&mut self, result: &PointResult) {
-        self.done += 1;
         if let Shown::Nothing = self.shown {
             return;
         }
@@ -61,6 +60,12 @@ impl Watch {
                 _ => eprintln!("{line}"),
             }
         }
+        self.advance();
+    }
+
+    /// One more is done.
+    pub(crate) fn advance(&mut self) {
+        self.done += 1;
         match &mut self.shown {
             Shown::Nothing => {}
             Shown::Lines { last } => {
