@@ -10,6 +10,7 @@ use thiserror::Error;
 use crate::contain::{close, contain, discard};
 use crate::control::PendingCommand;
 use crate::hosted::{HostedFlow, Role};
+use crate::observer::{Observed, PlaneObserver};
 use crate::{
     AggregateSnapshot, Algorithm, AlgorithmError, AlgorithmStatistics, Command, CommandSink,
     Control, Controller, Event, Flow, FlowId, FlowInfo, FlowSnapshot, HostedAlgorithm,
@@ -63,6 +64,7 @@ pub struct Plane {
     pending: PendingCommand,
     notices: VecDeque<Notice>,
     statistics: PlaneStatistics,
+    observer: Option<Box<dyn PlaneObserver>>,
 }
 
 impl Default for Plane {
@@ -82,6 +84,7 @@ impl Plane {
             pending: PendingCommand::new(program_id(0, 0)),
             notices: VecDeque::new(),
             statistics: PlaneStatistics::default(),
+            observer: None,
         }
     }
 
@@ -163,6 +166,33 @@ impl Plane {
     /// Carries out one event of the datapath. At most one command goes to `sink` for a flow alone;
     /// in an aggregate any number for each member, in their order.
     pub fn on_event(&mut self, event: Event<'_>, sink: &mut dyn CommandSink) {
+        if self.observer.is_some() {
+            return self.on_observed_event(event, sink);
+        }
+        self.carry_out(event, sink);
+    }
+
+    /// Lets an observer see all events and commands from now on, in place of the former observer.
+    pub fn set_observer(&mut self, observer: Option<Box<dyn PlaneObserver>>) {
+        self.observer = observer;
+    }
+
+    #[cold]
+    fn on_observed_event(&mut self, event: Event<'_>, sink: &mut dyn CommandSink) {
+        let Some(mut observer) = self.observer.take() else {
+            return;
+        };
+        observer.event(&event);
+        let mut observed = Observed {
+            observer: observer.as_mut(),
+            sink,
+        };
+        self.carry_out(event, &mut observed);
+        self.observer = Some(observer);
+    }
+
+    #[inline]
+    fn carry_out(&mut self, event: Event<'_>, sink: &mut dyn CommandSink) {
         match event {
             Event::Created {
                 flow,

@@ -115,11 +115,21 @@ fn did_you_mean(nearest: &Option<String>) -> String {
 }
 
 /// A program that an algorithm brought, compiled.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct LoadedProgram {
     name: String,
     program: Arc<Program>,
     report_len: usize,
+    source: Option<Arc<ProgramSource>>,
+}
+
+/// The text of a program, as its algorithm gave it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProgramSource {
+    /// The source.
+    pub text: String,
+    /// Values for compile-time constants, by name; the text states the others.
+    pub constants: Vec<(String, ConstantValue)>,
 }
 
 impl LoadedProgram {
@@ -139,6 +149,12 @@ impl LoadedProgram {
     #[must_use]
     pub fn shared(&self) -> Arc<Program> {
         Arc::clone(&self.program)
+    }
+
+    /// The text that it was compiled from; `None` of a program that was built by other means.
+    #[must_use]
+    pub fn source(&self) -> Option<&ProgramSource> {
+        self.source.as_deref()
     }
 
     /// How many fields its reports have.
@@ -190,11 +206,27 @@ impl Programs {
                     diagnostics,
                 }
             })?;
-        Ok(self.add_checked(name, compiled.program))
+        let source = ProgramSource {
+            text: source.to_owned(),
+            constants: constants
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), *value))
+                .collect(),
+        };
+        Ok(self.load(name, compiled.program, Some(Arc::new(source))))
     }
 
     /// Adds a program that is already checked, one built by other means than source text.
     pub fn add_checked(&mut self, name: &str, program: Program) -> ProgramHandle {
+        self.load(name, program, None)
+    }
+
+    fn load(
+        &mut self,
+        name: &str,
+        program: Program,
+        source: Option<Arc<ProgramSource>>,
+    ) -> ProgramHandle {
         let id = ProgramId {
             algorithm: self.algorithm,
             index: u32::try_from(self.loaded.len()).unwrap_or(u32::MAX),
@@ -203,6 +235,7 @@ impl Programs {
             name: name.to_owned(),
             report_len: program.report_len(),
             program: Arc::new(program),
+            source,
         };
         self.loaded.push(loaded.clone());
         ProgramHandle { id, loaded }
