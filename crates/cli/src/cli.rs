@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     algorithms, attach, bundle, check, completions, doctor, edge, host, man, quic_get, quic_serve,
-    reproduce, run, serve, status, switch, top, r#try, up, why,
+    record, replay, reproduce, run, serve, status, switch, top, r#try, up, why,
 };
 use crate::failure::Failure;
 
@@ -35,6 +35,8 @@ pub(crate) enum Command {
     Status(status::Args),
     Switch(switch::Args),
     Why(why::Args),
+    Record(record::Args),
+    Replay(replay::Args),
     Edge(edge::Args),
     Bundle(bundle::Args),
     Attach(attach::Args),
@@ -61,6 +63,8 @@ impl Command {
             Self::Status(args) => status::run(&args),
             Self::Switch(args) => switch::run(&args),
             Self::Why(args) => why::run(&args),
+            Self::Record(args) => record::run(&args),
+            Self::Replay(args) => replay::run(&args),
             Self::Edge(args) => edge::run(&args),
             Self::Bundle(args) => bundle::run(&args),
             Self::Attach(args) => attach::run(&args),
