@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     algorithms, attach, bundle, certify, check, completions, doctor, edge, host, man, quic_get, quic_serve,
-    reproduce, run, serve, simulate, status, switch, top, r#try, up, why,
+    record, replay, reproduce, run, serve, simulate, status, switch, top, r#try, up, why,
 };
 use crate::failure::Failure;
 
@@ -36,6 +36,8 @@ pub(crate) enum Command {
     Status(status::Args),
     Switch(switch::Args),
     Why(why::Args),
+    Record(record::Args),
+    Replay(replay::Args),
     Edge(edge::Args),
     Bundle(bundle::Args),
     Attach(attach::Args),
@@ -65,6 +67,8 @@ impl Command {
             Self::Status(args) => status::run(&args),
             Self::Switch(args) => switch::run(&args),
             Self::Why(args) => why::run(&args),
+            Self::Record(args) => record::run(&args),
+            Self::Replay(args) => replay::run(&args),
             Self::Edge(args) => edge::run(&args),
             Self::Bundle(args) => bundle::run(&args),
             Self::Attach(args) => attach::run(&args),

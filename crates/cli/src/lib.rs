@@ -10,6 +10,7 @@ mod cli;
 mod commands;
 mod control;
 mod failure;
+mod filter;
 mod hosting;
 mod output;
 mod report_page;

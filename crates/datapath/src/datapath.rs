@@ -12,6 +12,7 @@ use thiserror::Error;
 use crate::config::MAX_FLOWS;
 use crate::enforced::{Enforced, OnlyControl};
 use crate::flow::{Arrival, NO_PEER};
+use crate::observe::Observation;
 use crate::peer::{Liveness, Peer, Peers, Probe};
 use crate::slab::Flows;
 use crate::stage::Pool;
@@ -84,6 +85,7 @@ pub struct Datapath {
     /// Whether there may be anything to send, so that asking at each ACK costs nothing.
     pub(crate) unsent: bool,
     algorithms: BTreeSet<Arc<str>>,
+    pub(crate) observation: Option<Box<Observation>>,
 }
 
 impl Datapath {
@@ -102,7 +104,14 @@ impl Datapath {
             turn: 0,
             unsent: false,
             algorithms: BTreeSet::new(),
+            observation: None,
         }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.config.name
     }
 
     /// Takes in a plane that speaks `dialect`. A Hello (libccp: READY) is the first that
@@ -240,6 +249,7 @@ impl Datapath {
         }
         self.assign(slot, peer.index);
         self.announce(slot, Arrival::Created);
+        self.observe_start(slot);
         Ok(self.flows.name(slot))
     }
 
@@ -262,6 +272,7 @@ impl Datapath {
     /// There is no such flow.
     pub fn close(&mut self, flow: FlowId) -> Result<(), UnknownFlow> {
         let slot = self.flows.slot(flow).ok_or(UnknownFlow(flow))?;
+        self.observe_end(flow, slot);
         self.flows.drop_program(slot, FlowState::Orphaned);
         let announcements = &mut self.flows.cold[slot].announcements;
         if announcements.known {

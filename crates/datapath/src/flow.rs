@@ -125,6 +125,8 @@ pub(crate) struct Cold {
     pub(crate) timeout_ssthresh: u64,
     /// Whether the slot has a flow now.
     pub(crate) is_open: bool,
+    /// Whether the observer sees the flow's invocations; `Hot::attention` is then set.
+    pub(crate) is_observed: bool,
     pub(crate) announcements: PendingAnnouncements,
     pub(crate) links: Links,
 }

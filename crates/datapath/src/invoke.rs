@@ -150,6 +150,7 @@ impl Datapath {
             }
         }
         let changed = if self.flows.cold[slot].state == FlowState::Running {
+            self.observe_program(slot);
             let hot = &mut self.flows.hot[slot];
             let reported = hot
                 .program
@@ -159,6 +160,7 @@ impl Datapath {
         } else {
             self.fall_back(slot, before, signals)
         };
+        self.tell_observer(slot, before, signals);
         Ok(match self.only_control() {
             None if was_released && self.flows.cold[slot].state == FlowState::Running => {
                 Some(self.in_force(slot))
@@ -216,6 +218,16 @@ impl Datapath {
         }
     }
 
+    /// Notes the flow's program for the observer.
+    fn observe_program(&mut self, slot: usize) {
+        let (hot, cold) = (&self.flows.hot[slot], &self.flows.cold[slot]);
+        if cold.is_observed
+            && let (Some(observation), Some(program)) = (&mut self.observation, &hot.program)
+        {
+            observation.runs(cold.number, program);
+        }
+    }
+
     fn is_silent(&self, peer: usize) -> bool {
         let peer = self.peers.at(peer);
         peer.is_none_or(|peer| peer.liveness == Liveness::Silent)
@@ -232,6 +244,12 @@ impl Datapath {
         let Some(mut stage) = cold.stage.take() else {
             return;
         };
+        if cold.is_observed
+            && let Some(observation) = &mut self.observation
+        {
+            let switch = stage.switch.as_ref().map(|to| to.number);
+            stage.copy_to(switch, observation.applies());
+        }
         if let Some(to) = stage.switch.take() {
             to.program.initialize(&mut hot.variables);
             hot.registers.timer_zero = now_us;
@@ -241,8 +259,8 @@ impl Datapath {
             cold.fallback = None;
         }
         stage.apply(&mut hot.registers, &mut hot.variables);
-        // A transport with one control is looked after at each ACK.
-        hot.attention = hot.program.is_none() || cold.enforced.is_some();
+        // A transport with one control is looked after at each ACK, and so is a flow that is observed.
+        hot.attention = hot.program.is_none() || cold.enforced.is_some() || cold.is_observed;
         self.stages.put(stage);
     }
 
@@ -282,6 +300,9 @@ impl Datapath {
     /// Stops the flow's program for good.
     fn fault(&mut self, slot: usize, fault: Fault) {
         self.statistics.faults += 1;
+        if let Some(observation) = self.observed(slot) {
+            observation.faults(fault);
+        }
         self.flows.drop_program(slot, FlowState::Faulted(fault));
         self.flows.cold[slot].announcements.fault = true;
         self.list_announcement(slot);
@@ -298,6 +319,11 @@ impl Datapath {
         let Some(program) = hot.program.as_deref() else {
             return;
         };
+        if self.flows.cold[slot].is_observed
+            && let Some(observation) = &mut self.observation
+        {
+            observation.reports(program.report(&hot.variables));
+        }
         if let Some(peer) = self.peers.at_mut(hot.peer as usize) {
             let message = ToPlane::Reported {
                 flow,

@@ -94,6 +94,7 @@ pub mod fallback;
 mod flow;
 mod invoke;
 mod messages;
+mod observe;
 mod outgoing;
 mod peer;
 #[cfg(feature = "std")]
@@ -112,6 +113,7 @@ pub use datapath::{ControlsError, Datapath, MssError, StartError, UnknownFlow};
 pub use fairwater_lang::{Signal, Signals};
 pub use fairwater_proto::Fallback;
 pub use flow::{Controls, FlowState, FlowStatus};
+pub use observe::{AppliedStage, Invocation, InvocationObserver, InvokedProgram};
 pub use peer::PeerId;
 #[cfg(feature = "std")]
 pub use plane_link::PlaneLink;

@@ -76,6 +76,11 @@ impl Compiled {
         self
     }
 
+    /// The program itself.
+    pub(crate) const fn program(&self) -> &Program {
+        &self.program
+    }
+
     /// Whether machine code runs it.
     pub(crate) const fn is_native(&self) -> bool {
         #[cfg(feature = "native")]

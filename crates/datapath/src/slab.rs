@@ -133,6 +133,7 @@ impl Flows {
             fallback: None,
             timeout_ssthresh: 0,
             is_open: false,
+            is_observed: false,
             announcements: PendingAnnouncements::default(),
             links: Links::default(),
         });

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use fairwater_exec::invocation::Registers;
 use fairwater_lang::VarId;
 
+use crate::observe::AppliedStage;
 use crate::program::Compiled;
 
 /// An installed program and its number.
@@ -46,6 +47,14 @@ impl Stage {
     pub(crate) fn set_controls(&mut self, cwnd: Option<u64>, rate: Option<u64>) {
         self.cwnd = cwnd.or(self.cwnd);
         self.rate = rate.or(self.rate);
+    }
+
+    /// Copies it for an observer, with the number of the program that is switched to.
+    pub(crate) fn copy_to(&self, switch: Option<u32>, applied: &mut AppliedStage) {
+        applied.switch = switch;
+        applied.cwnd = self.cwnd;
+        applied.rate = self.rate;
+        applied.updates.clone_from(&self.updates);
     }
 
     /// Applies all but the switch.

@@ -33,6 +33,60 @@ pub fn run(
     run.report
 }
 
+/// Runs the events as [`run`] does, and tells of each event that was reached whether its condition
+/// held: for those who look on.
+///
+/// # Panics
+/// If `variables` is shorter than [`Program::variables`].
+pub fn trace(
+    program: &Program,
+    registers: &mut Registers,
+    variables: &mut [u64],
+    signals: &Signals,
+    reached: &mut dyn FnMut(usize, bool),
+) -> bool {
+    let mut run = Run {
+        registers,
+        variables,
+        signals,
+        report: false,
+        fallthrough: false,
+    };
+    for (at, event) in program.events.iter().enumerate() {
+        run.statements(&event.prelude);
+        let holds = run.value(&event.condition) != 0;
+        reached(at, holds);
+        if holds {
+            run.statements(&event.body);
+            if !run.fallthrough {
+                break;
+            }
+        }
+    }
+    run.report
+}
+
+/// The value of an expression over the variables of the program that it was checked with.
+///
+/// # Panics
+/// If `variables` has not all that the expression reads.
+#[must_use]
+pub fn evaluate(
+    expr: &Expr,
+    registers: &Registers,
+    variables: &[u64],
+    signals: &Signals,
+) -> u64 {
+    let run = Run {
+        registers: &mut registers.clone(),
+        variables: &mut variables.to_vec(),
+        signals,
+        report: false,
+        fallthrough: false,
+    };
+    run.value(expr)
+}
+
 /// What the plane has staged for a flow, to be applied by its next invocation.
 #[derive(Debug, Clone, Default)]
 pub struct Stage<'p> {

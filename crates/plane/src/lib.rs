@@ -21,6 +21,7 @@ mod event;
 mod hosted;
 mod nested;
 mod notice;
+mod observer;
 mod plane;
 mod programs;
 mod report;
@@ -40,7 +41,10 @@ pub use hosted::{
 };
 pub use nested::{Nested, NestedFlow};
 pub use notice::{Notice, Reason};
+pub use observer::PlaneObserver;
 pub use plane::{MAX_FLOWS, Plane, PlaneError, PlaneStatistics};
-pub use programs::{AlgorithmError, Field, LoadedProgram, ProgramHandle, ProgramId, Programs, Var};
+pub use programs::{
+    AlgorithmError, Field, LoadedProgram, ProgramHandle, ProgramId, ProgramSource, Programs, Var,
+};
 pub use report::Report;
 pub use requirements::{Requirements, Unmet};

@@ -11,6 +11,7 @@ use crate::careful_resume::{self, Resuming};
 use crate::contain::{close, contain, discard};
 use crate::control::PendingCommand;
 use crate::hosted::{HostedFlow, Role};
+use crate::observer::{Observed, PlaneObserver};
 use crate::{
     AggregateSnapshot, Algorithm, AlgorithmError, AlgorithmStatistics, Capabilities,
     CarefulResumeConfig, CarefulResumeStatus, Command, CommandSink, Control, Controller, Event,
@@ -70,6 +71,7 @@ pub struct Plane {
     statistics: PlaneStatistics,
     /// What flows of the same path share, if the plane resumes carefully.
     resume: Option<careful_resume::Shared>,
+    observer: Option<Box<dyn PlaneObserver>>,
 }
 
 impl Default for Plane {
@@ -90,6 +92,7 @@ impl Plane {
             notices: VecDeque::new(),
             statistics: PlaneStatistics::default(),
             resume: None,
+            observer: None,
         }
     }
 
@@ -216,6 +219,33 @@ impl Plane {
     /// Carries out one event of the datapath. At most one command goes to `sink` for a flow alone;
     /// in an aggregate any number for each member, in their order.
     pub fn on_event(&mut self, event: Event<'_>, sink: &mut dyn CommandSink) {
+        if self.observer.is_some() {
+            return self.on_observed_event(event, sink);
+        }
+        self.carry_out(event, sink);
+    }
+
+    /// Lets an observer see all events and commands from now on, in place of the former observer.
+    pub fn set_observer(&mut self, observer: Option<Box<dyn PlaneObserver>>) {
+        self.observer = observer;
+    }
+
+    #[cold]
+    fn on_observed_event(&mut self, event: Event<'_>, sink: &mut dyn CommandSink) {
+        let Some(mut observer) = self.observer.take() else {
+            return;
+        };
+        observer.event(&event);
+        let mut observed = Observed {
+            observer: observer.as_mut(),
+            sink,
+        };
+        self.carry_out(event, &mut observed);
+        self.observer = Some(observer);
+    }
+
+    #[inline]
+    fn carry_out(&mut self, event: Event<'_>, sink: &mut dyn CommandSink) {
         match event {
             Event::Created {
                 flow,

@@ -117,7 +117,7 @@ fn did_you_mean(nearest: &Option<String>) -> String {
 }
 
 /// A program that an algorithm brought, compiled.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct LoadedProgram {
     name: String,
     program: Arc<Program>,
@@ -126,6 +126,16 @@ pub struct LoadedProgram {
     signals: SignalSet,
     /// Whether its reports end with what it delivered.
     counts: bool,
+    source: Option<Arc<ProgramSource>>,
+}
+
+/// The text of a program, as its algorithm gave it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProgramSource {
+    /// The source.
+    pub text: String,
+    /// Values for compile-time constants, by name; the text states the others.
+    pub constants: Vec<(String, ConstantValue)>,
 }
 
 impl LoadedProgram {
@@ -155,6 +165,13 @@ impl LoadedProgram {
     /// Whether its reports end with what it delivered, for Careful Resume.
     pub(crate) const fn counts(&self) -> bool {
         self.counts
+    }
+
+    /// The text that it was compiled from; `None` of a program that was built by other means, or that
+    /// counts for Careful Resume.
+    #[must_use]
+    pub fn source(&self) -> Option<&ProgramSource> {
+        self.source.as_deref()
     }
 
     /// How many fields its reports have.
@@ -225,11 +242,27 @@ impl Programs {
                     diagnostics,
                 }
             })?;
-        Ok(self.add_checked(name, compiled.program))
+        let source = ProgramSource {
+            text: source.to_owned(),
+            constants: constants
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), *value))
+                .collect(),
+        };
+        Ok(self.load(name, compiled.program, Some(Arc::new(source))))
     }
 
     /// Adds a program that is already checked, one built by other means than source text.
     pub fn add_checked(&mut self, name: &str, program: Program) -> ProgramHandle {
+        self.load(name, program, None)
+    }
+
+    fn load(
+        &mut self,
+        name: &str,
+        program: Program,
+        source: Option<Arc<ProgramSource>>,
+    ) -> ProgramHandle {
         let id = ProgramId {
             algorithm: self.algorithm,
             index: u32::try_from(self.loaded.len()).unwrap_or(u32::MAX),
@@ -244,6 +277,8 @@ impl Programs {
             program: Arc::new(program),
             signals,
             counts,
+            // With counters of the plane's own it is not what its text says.
+            source: source.filter(|_| !counts),
         };
         self.loaded.push(loaded.clone());
         ProgramHandle { id, loaded }

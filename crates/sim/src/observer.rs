@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use fairwater_datapath::InvocationObserver;
 use fairwater_net::{DropReason, Ecn, PacketTimes, Time};
 
 use crate::{EdgeId, NodeId};
@@ -21,6 +22,13 @@ pub trait Observer {
         let _ = packet;
     }
 
+    /// Who observes the invocations of the datapath of that name, if anybody does: asked once for each
+    /// host and box with a datapath, before anything happens.
+    fn invocations(&mut self, datapath: &str) -> Option<Box<dyn InvocationObserver>> {
+        let _ = datapath;
+        None
+    }
+
     /// A packet was delivered or dropped on the edge of [`crate::Measure::watch`]; `flow` is the
     /// index of its flow in [`crate::Experiment::flows`]. A delivery is reported when the packet
     /// comes out.
@@ -38,6 +46,10 @@ impl<O: Observer + ?Sized> Observer for &mut O {
 
     fn packet(&mut self, packet: &Captured<'_>) {
         (**self).packet(packet);
+    }
+
+    fn invocations(&mut self, datapath: &str) -> Option<Box<dyn InvocationObserver>> {
+        (**self).invocations(datapath)
     }
 
     fn packet_outcome(&mut self, flow: usize, outcome: &PacketOutcome) {

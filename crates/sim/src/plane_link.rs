@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use fairwater_bundle::{SendBundleConfig, Sendbox};
 use fairwater_datapath::{
-    Backend, Controls, Datapath, FlowState, PeerId, Signals, StartError, UnknownFlow,
+    Backend, Controls, Datapath, FlowState, InvocationObserver, PeerId, Signals, StartError,
+    UnknownFlow,
 };
 use fairwater_edge::buffer::{BufferStatistics, Outgoing};
 use fairwater_edge::track::TableConfig;
@@ -242,6 +243,19 @@ impl PlaneLink {
         match &mut self.hosts[host as usize].datapath {
             HostDatapath::Bundle(sendbox) => Some(sendbox),
             HostDatapath::Senders(_) | HostDatapath::Guests(_) => None,
+        }
+    }
+
+    /// Gives each datapath the observer that `observer` has for its name, if it has one.
+    pub(crate) fn observe(
+        &mut self,
+        observer: &mut dyn FnMut(&str) -> Option<Box<dyn InvocationObserver>>,
+    ) {
+        for host in &mut self.hosts {
+            let datapath = host.datapath.get_mut();
+            if let Some(observer) = observer(datapath.name()) {
+                datapath.set_observer(observer);
+            }
         }
     }
 

@@ -144,7 +144,7 @@ impl<C: Deref<Target = Experiment>, O: Observer> Simulation<C, O> {
     }
 
     /// Builds the simulation of a checked configuration.
-    fn begin(owner: C, plane: Plane, observer: O) -> Self {
+    fn begin(owner: C, plane: Plane, mut observer: O) -> Self {
         let config: &Experiment = &owner;
         let end = Time::ZERO + config.duration;
         let ecn = config.flows.iter().map(|flow| negotiated_ecn(flow, &plane));
@@ -212,6 +212,7 @@ impl<C: Deref<Target = Experiment>, O: Observer> Simulation<C, O> {
         {
             events.push(Time::ZERO, Event::Heartbeat);
         }
+        plane.observe(&mut |datapath| observer.invocations(datapath));
         let edges = Edges::new(config, end);
         Self {
             config: owner,

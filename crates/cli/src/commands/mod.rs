@@ -12,6 +12,8 @@ pub(crate) mod host;
 pub(crate) mod man;
 pub(crate) mod quic_get;
 pub(crate) mod quic_serve;
+pub(crate) mod record;
+pub(crate) mod replay;
 pub(crate) mod reproduce;
 pub(crate) mod run;
 pub(crate) mod serve;

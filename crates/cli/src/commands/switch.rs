@@ -10,6 +10,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::control::ControlArgs;
 use crate::failure::Failure;
+use crate::filter;
 use crate::output;
 use crate::units::parse_duration;
 
@@ -41,7 +42,7 @@ pub(crate) struct Args {
     /// The algorithm to try
     to: String,
     /// Filter that chooses flows of this algorithm
-    #[arg(long, value_name = "FILTER", value_parser = parse_filter)]
+    #[arg(long, value_name = "FILTER", value_parser = filter::parse)]
     flows: Option<Rule>,
     /// Share of these flows that takes part, drawn at random
     #[arg(long, value_name = "PERCENT", default_value = "100%", value_parser = parse_share)]
@@ -141,59 +142,9 @@ fn parse_trial(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// `port=443,prefix=10.0.0.0/8`.
-fn parse_filter(text: &str) -> Result<Rule, String> {
-    let mut rule = Rule::default();
-    for part in text.split(',') {
-        let (key, value) = part
-            .split_once('=')
-            .ok_or_else(|| format!("`{part}` is not of the form KEY=VALUE"))?;
-        let wrong = |expected: &str| format!("`{value}` is no {expected}");
-        match key.trim() {
-            "port" => rule.local_port = Some(parse_ports(value).ok_or_else(|| wrong("port"))?),
-            "remote-port" => {
-                rule.remote_port = Some(parse_ports(value).ok_or_else(|| wrong("port"))?);
-            }
-            "prefix" => {
-                rule.prefix = Some(
-                    value
-                        .parse()
-                        .map_err(|_| wrong("prefix, as 10.0.0.0/8 is one"))?,
-                );
-            }
-            "mark" => rule.mark = Some(value.parse().map_err(|_| wrong("mark"))?),
-            "cgroup" => rule.cgroup = Some(value.to_owned()),
-            "datapath" => rule.datapath = Some(value.to_owned()),
-            other => {
-                return Err(format!(
-                    "`{other}` is no key: port, remote-port, prefix, mark, cgroup or datapath"
-                ));
-            }
-        }
-    }
-    Ok(rule)
-}
-
-fn parse_ports(text: &str) -> Option<std::ops::RangeInclusive<u16>> {
-    let (first, last) = text.split_once('-').unwrap_or((text, text));
-    let (first, last) = (first.parse().ok()?, last.parse().ok()?);
-    (first <= last).then_some(first..=last)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn filters_name_what_a_flow_must_have() {
-        let rule = parse_filter("port=443,prefix=10.0.0.0/8,mark=7").unwrap();
-        assert_eq!(rule.local_port, Some(443..=443));
-        assert_eq!(rule.mark, Some(7));
-        assert_eq!(rule.prefix, Some("10.0.0.0/8".parse().unwrap()));
-        assert!(parse_filter("port").unwrap_err().contains("KEY=VALUE"));
-        assert!(parse_filter("sport=1").unwrap_err().contains("no key"));
-        assert!(parse_filter("port=9-1").is_err());
-    }
 
     #[test]
     fn shares_are_percentages() {

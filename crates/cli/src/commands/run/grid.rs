@@ -7,7 +7,7 @@ use std::path::Path;
 use std::thread;
 
 use fairwater_experiment::TICK;
-use fairwater_hosting::{Stop, resolve};
+use fairwater_hosting::{NamedAlgorithm, Stop, resolve};
 use fairwater_lab::points::{schedule, simulated};
 use fairwater_net::Time;
 use fairwater_plane::Plane;
@@ -132,12 +132,16 @@ fn one(job: &Job<'_>, point: &Point) -> Result<Option<PointResult>, Failure> {
 
 /// A plane that hosts each algorithm of a point under the text that the scenario has for it.
 pub(crate) fn plane(point: &Point, folder: &Path) -> Result<Plane, Failure> {
-    let mut algorithms = Vec::new();
-    for text in point.algorithms() {
+    hosting::plane(&algorithms(point, folder)?)
+}
+
+/// The algorithms of a point, each under the text that the scenario has for it.
+pub(crate) fn algorithms(point: &Point, folder: &Path) -> Result<Vec<NamedAlgorithm>, Failure> {
+    let named = point.algorithms().into_iter().map(|text| {
         let chosen = resolve(&text, folder)?;
-        algorithms.push((text, chosen));
-    }
-    hosting::plane(&algorithms)
+        Ok((text, chosen))
+    });
+    named.collect()
 }
 
 /// Ends a simulation when asked to, and records packets.

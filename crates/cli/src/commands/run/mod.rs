@@ -9,6 +9,7 @@ pub(crate) mod watch;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use fairwater_experiment::Backend;
 use fairwater_hosting::{FolderResolver, Stop, python_source};
 use fairwater_lab::input::read_text;
 use fairwater_results::grid as grid_of_results;
@@ -74,7 +75,7 @@ pub(crate) struct Args {
 }
 
 /// The greatest seed: a whole number of TOML has 63 bits.
-const MAX_SEED: u64 = i64::MAX as u64;
+pub(crate) const MAX_SEED: u64 = i64::MAX as u64;
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let scenario = read(args)?;
@@ -110,25 +111,35 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// The folder of a scenario.
-fn folder_of(scenario: &Path) -> &Path {
+pub(crate) fn folder_of(scenario: &Path) -> &Path {
     scenario.parent().unwrap_or(Path::new(""))
 }
 
 /// Reads the file, with what the command line changes in it.
 fn read(args: &Args) -> Result<Scenario, Failure> {
-    let name = args.file.display().to_string();
-    let mut source = read_text(&args.file, scenario::MAX_SOURCE_BYTES)
+    read_scenario(&args.file, &args.settings, args.seed, args.on.backend())
+}
+
+/// Reads a scenario, with these settings and this seed in place of its own.
+pub(crate) fn read_scenario(
+    file: &Path,
+    settings: &[String],
+    seed: Option<u64>,
+    backend: Backend,
+) -> Result<Scenario, Failure> {
+    let name = file.display().to_string();
+    let mut source = read_text(file, scenario::MAX_SOURCE_BYTES)
         .map_err(|error| Failure::BadInput(format!("{name}: {error}")))?;
-    for setting in &args.settings {
+    for setting in settings {
         source = scenario::set(&source, setting)
             .map_err(|error| Failure::BadInput(format!("--set: {error}")))?;
     }
-    if let Some(seed) = args.seed {
+    if let Some(seed) = seed {
         source = scenario::set_seed(&source, seed)
             .map_err(|error| Failure::BadInput(format!("{name}: {error}")))?;
     }
-    let resolver = FolderResolver::new(folder_of(&args.file));
-    Scenario::parse(&name, &source, args.on.backend(), &resolver).map_err(|refused| {
+    let resolver = FolderResolver::new(folder_of(file));
+    Scenario::parse(&name, &source, backend, &resolver).map_err(|refused| {
         anstream::eprint!("{}", refused.render(true));
         Failure::AlreadyReported(2)
     })
