@@ -27,7 +27,7 @@ endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo demo-bundle figures test test-python python loom miri cross fuzz lint bench bench-datapath bench-edge bench-quic bench-python bench-sim bench-utcp doc header install uninstall clean
+.PHONY: help setup build demo demo-bundle figures test test-python python loom miri cross fuzz lint bench bench-bundle bench-datapath bench-edge bench-quic bench-python bench-sim bench-utcp doc header install uninstall clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -96,6 +96,12 @@ bench: setup ## run every benchmark (see bench/README.md), on a machine that is 
 bench-datapath: setup ## the datapath library against libccp, the plane in user space against portus
 	$(CARGO) build --release --locked --package fairwater-bench
 	for name in datapath plane-rate round-trip plane-cpu; do $(TARGET_DIR)/release/fairwater-bench $$name || exit 1; done
+
+bench-bundle: build ## what the boxes of bundles carry and cost, and how long nothing passes when one hangs or is killed (root)
+	$(CARGO) build --release --locked --package fairwater-bench
+	$(CARGO) build --release --locked --package fairwater-bundle-linux --example receive_cost
+	for name in bundle bundle-idle bundle-gap; do $(SUDO) $(TARGET_DIR)/release/fairwater-bench $$name || exit 1; done
+	$(SUDO) $(TARGET_DIR)/release/examples/receive_cost
 
 bench-edge: setup ## what the edge costs at a guest's port, and what it withstands: many connections, a flood, 1,000 kills
 	$(CARGO) build --release --locked --package fairwater-bench

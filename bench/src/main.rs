@@ -6,6 +6,7 @@
 mod ack_cost;
 mod agent_cpu;
 mod bulk;
+mod bundle;
 mod datapath;
 mod edge;
 mod fallback;
@@ -39,6 +40,12 @@ enum Benchmark {
     AckCost(ack_cost::Arguments),
     /// CPU of the plane, and of the machine against the kernel's own algorithm, at many flows.
     AgentCpu(agent_cpu::Arguments),
+    /// Throughput through a sendbox, by a TAP device and in the kernel, as a ratio to plain forwarding.
+    Bundle(bundle::throughput::Arguments),
+    /// How long nothing arrives when a sendbox hangs, and when it is killed.
+    BundleGap(bundle::gap::Arguments),
+    /// CPU, memory and time to start of boxes with many bundles that send nothing.
+    BundleIdle(bundle::idle::Arguments),
     /// ns per ACK of the datapath library, against libccp; needs no root.
     Datapath(datapath::Arguments),
     /// Throughput through the edge at a guest's port, as a ratio to plain forwarding.
@@ -85,6 +92,9 @@ fn main() -> anyhow::Result<()> {
     match Arguments::parse().benchmark {
         Benchmark::AckCost(arguments) => ack_cost::run(&arguments),
         Benchmark::AgentCpu(arguments) => agent_cpu::run(&arguments),
+        Benchmark::Bundle(arguments) => bundle::throughput::run(&arguments),
+        Benchmark::BundleGap(arguments) => bundle::gap::run(&arguments),
+        Benchmark::BundleIdle(arguments) => bundle::idle::run(&arguments),
         Benchmark::Datapath(arguments) => datapath::run(&arguments),
         Benchmark::Edge(arguments) => edge::throughput::run(&arguments),
         Benchmark::EdgeConnections(arguments) => edge::connections::run(&arguments),

@@ -13,6 +13,7 @@ mod settings;
 mod skeleton;
 mod socket;
 mod tap;
+mod thread;
 
 pub use error::BoxError;
 pub use htb::*;

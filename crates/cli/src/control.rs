@@ -30,11 +30,13 @@ impl ControlArgs {
         }
     }
 
-    /// Connects to each plane that answers: that of `--socket` alone, or the host's and that of `fairwater edge`.
+    /// Connects to each plane that answers: that of `--socket` alone, or the host's and those of `fairwater edge` and
+    /// `fairwater bundle send`.
     pub(crate) fn connect_to_all(&self) -> Vec<Client> {
-        let of_edge = edge_socket().filter(|_| self.socket.is_none());
-        let of_edge = of_edge.and_then(|socket| Client::connect(&socket).ok());
-        self.connect().ok().into_iter().chain(of_edge).collect()
+        let others = [edge_socket(), send_socket()].into_iter().flatten();
+        let others = others.filter(|_| self.socket.is_none());
+        let others = others.filter_map(|socket| Client::connect(&socket).ok());
+        self.connect().ok().into_iter().chain(others).collect()
     }
 
     /// Connects to the plane.

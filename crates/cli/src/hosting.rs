@@ -146,7 +146,7 @@ impl From<HostFailure> for Failure {
             HostFailure::Edge(
                 error @ EdgeError::NotServed(_) | error @ EdgeError::NotInKernel(_),
             ) => Self::BadInput(error.to_string()),
-            HostFailure::Sendbox(error) => error.into(),
+            HostFailure::Box(error) => error.into(),
             HostFailure::Process(error) => error.into(),
             HostFailure::Namespace(error) => Self::io("the network namespace")(error),
             HostFailure::Default(error @ DefaultError::Io { .. }) => Self::Other(error.to_string()),

@@ -1,5 +1,7 @@
 //! A plane's metrics as OpenMetrics text, and the HTTP server that hands them out.
 
+mod bundles;
+
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
@@ -13,6 +15,7 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::Registry;
 use tiny_http::{Header, Method, Response, Server};
 
+use crate::bundle::BoxRows;
 use crate::control::{Client, Request, Response as Answer, claim};
 use crate::host::{BuffersRow, CarefulResumeRow, HostStatus, MetricsAddress};
 
@@ -22,9 +25,9 @@ const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset
 type Labels = Vec<(&'static str, String)>;
 type Counters = Family<Labels, Counter<u64, AtomicU64>>;
 
-/// The metrics of a plane as OpenMetrics text.
+/// The metrics of a plane and its boxes as OpenMetrics text.
 #[must_use]
-pub fn text(status: &HostStatus) -> String {
+pub fn text(status: &HostStatus, boxes: &BoxRows) -> String {
     let mut registry = Registry::with_prefix("fairwater");
     let flows = Family::<Labels, Gauge>::default();
     let (started, reports, withdrawn) = (
@@ -105,6 +108,7 @@ pub fn text(status: &HostStatus) -> String {
     if let Some(resume) = &status.careful_resume {
         register_careful_resume(&mut registry, resume);
     }
+    bundles::register(&mut registry, boxes);
     let uptime = ConstGauge::new(i64::try_from(status.uptime_s).unwrap_or(i64::MAX));
     registry.register("uptime_seconds", "Time since the plane's start", uptime);
     let mut text = String::new();

@@ -5,6 +5,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use fairwater_hosting::bundle::create_key;
 use fairwater_hosting::host::{HostConfig, MetricsAddress};
 
 fn parse(source: &str) -> Result<HostConfig, String> {
@@ -27,7 +28,16 @@ fn the_example_that_ships_is_sound_as_it_is_and_with_everything_in_it() {
         })
         .filter(|line| !line.contains("netops"))
         .collect();
-    let config = parse(&everything.join("\n")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    for key in ["tokyo.key", "osaka.key"] {
+        create_key(&folder.path().join(key)).unwrap();
+    }
+    let here = format!("{}/", folder.path().display());
+    let everything = everything.join("\n").replace("/etc/fairwater/", &here);
+    let config = parse(&everything).unwrap();
+    let sendbox = config.sendbox.unwrap();
+    assert_eq!(sendbox.bundles[0].0.algorithm, "copa");
+    assert_eq!(config.receivebox.unwrap().bundles[0].0, "osaka");
     assert_eq!(config.policy.rules.len(), 2);
     let rule = &config.policy.rules[1];
     assert_eq!(
@@ -78,4 +88,27 @@ fn algorithms_can_be_named() {
         .collect();
     // The first of the file is that of who asks for none.
     assert_eq!(names, ["slow", "fast"]);
+}
+
+/// Both boxes in one configuration, with mistakes in each.
+#[test]
+fn mistakes_of_boxes_are_named_with_all_others() {
+    let errors = parse(
+        "algorithms = [\"copa\"]\n\
+         [sendbox]\nport = \"lan0\"\n[[sendbox.bundle]]\nname = \"a\"\nnumber = 1\nalgorithm = \"coba\"\n\
+         [receivebox]\nports = []\n[linux]\nmax_flow = 3\n",
+    )
+    .unwrap_err();
+    for mistake in [
+        "`[sendbox]` has no `ports`",
+        "`[sendbox]` has no key `port`",
+        "a bundle has no `key`",
+        "no algorithm of `algorithms` is called `coba`",
+        "did you mean `copa`?",
+        "`[receivebox]` has no `bundle`",
+        "no interface is listed",
+        "`[linux]` has no key `max_flow`",
+    ] {
+        assert!(errors.contains(mistake), "{mistake}: {errors}");
+    }
 }

@@ -10,7 +10,9 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use fairwater_net::LinkConfig;
-use fairwater_netlink::{Namespace, Netlink, add_address, bring_up, make_tap, make_veth};
+use fairwater_netlink::{
+    Namespace, Netlink, add_address, bring_up, limit_offload, make_tap, make_veth,
+};
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
 };
@@ -53,7 +55,8 @@ impl Machine {
 #[derive(Debug)]
 pub struct TwoSites {
     machines: [Namespace; 4],
-    _emulator: Emulator,
+    /// The link, if it is emulated.
+    _emulator: Option<Emulator>,
 }
 
 impl TwoSites {
@@ -62,13 +65,31 @@ impl TwoSites {
     /// # Errors
     /// Those of the kernel, for want of `CAP_SYS_ADMIN`, `CAP_NET_ADMIN` or `/dev/net/tun`.
     pub fn new(links: [&LinkConfig; 2]) -> io::Result<Self> {
+        Self::make(Some(links))
+    }
+
+    /// Makes them with a wire between the routers: nothing but the processor limits its rate.
+    ///
+    /// # Errors
+    /// Those of the kernel, for want of `CAP_SYS_ADMIN` or `CAP_NET_ADMIN`.
+    pub fn wired() -> io::Result<Self> {
+        Self::make(None)
+    }
+
+    fn make(links: Option<[&LinkConfig; 2]>) -> io::Result<Self> {
         let made = || Namespace::new();
         let machines = [made()?, made()?, made()?, made()?];
         let [sender, near, far, receiver] = &machines;
-        let taps = [
-            near.inside(|| make_tap("wan0"))??,
-            far.inside(|| make_tap("wan0"))??,
-        ];
+        let emulated = match links {
+            Some(links) => {
+                let near = near.inside(|| make_tap("wan0"))??;
+                Some((links, near, far.inside(|| make_tap("wan0"))??))
+            }
+            None => {
+                near.inside(|| make_veth("wan0", "wan0", far.as_fd()))??;
+                None
+            }
+        };
         for (site, router, host) in [(1, near, sender), (2, far, receiver)] {
             router.inside(|| -> io::Result<()> {
                 make_veth("lan0", "eth0", host.as_fd())?;
@@ -98,12 +119,23 @@ impl TwoSites {
             })??;
         }
         // A device that is not up yet refuses packets, which ends the emulator.
-        let [near, far] = &taps;
-        let emulator = Emulator::between([near, far], Clock::start(), links, 0)?;
+        let emulator = emulated
+            .map(|(links, near, far)| Emulator::between([&near, &far], Clock::start(), links, 0));
         Ok(Self {
             machines,
-            _emulator: emulator,
+            _emulator: emulator.transpose()?,
         })
+    }
+
+    /// Lets the hosts send packets of one segment alone: no segmentation offload.
+    ///
+    /// # Errors
+    /// Those of the kernel.
+    pub fn without_offload(&self) -> io::Result<()> {
+        for host in [Machine::Sender, Machine::Receiver] {
+            self.namespace(host).inside(|| limit_offload("eth0", 1))??;
+        }
+        Ok(())
     }
 
     /// The namespace of a machine.
@@ -261,12 +293,12 @@ impl Drop for Bulk {
 }
 
 fn send(mut stream: TcpStream, stop: &AtomicBool) {
-    let data = [0; 16 * 1024];
+    let data = [0; 64 * 1024];
     while !stop.load(Relaxed) && stream.write_all(&data).is_ok() {}
 }
 
 fn receive(mut stream: TcpStream, count: &AtomicU64) {
-    let mut buffer = [0; 64 * 1024];
+    let mut buffer = vec![0; 256 * 1024];
     while let Ok(length @ 1..) = stream.read(&mut buffer) {
         count.fetch_add(length as u64, Relaxed);
     }

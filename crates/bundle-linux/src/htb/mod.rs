@@ -10,7 +10,7 @@ mod waiting;
 
 pub use options::{HtbOptions, LeafScheduler, MAX_BANDS, MAX_BUNDLES};
 pub use plane::{HtbDataPlane, HtbDataPlaneConfig};
-pub use port::remove_leftovers;
+pub use port::{has_classes, remove_leftovers};
 pub use probe::KernelScheduler;
 
 use std::os::fd::{AsRawFd, BorrowedFd};

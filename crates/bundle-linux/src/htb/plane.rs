@@ -4,7 +4,6 @@
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use fairwater_bundle::{
@@ -20,11 +19,9 @@ use fairwater_service::Stopper;
 
 use super::{HtbOptions, HtbSendbox};
 use crate::BoxError;
-use crate::punctuality::ask_for_punctuality;
 use crate::socket::MessageSocket;
+use crate::thread::{BoxThread, Questions};
 
-/// How long to wait for an answer of the thread: shorter than a plane may be silent.
-const ANSWER: Duration = Duration::from_millis(200);
 /// Messages that are received in one turn.
 const MESSAGES: usize = 256;
 
@@ -41,18 +38,14 @@ pub struct HtbDataPlaneConfig {
     pub bundles: Vec<SendBundleConfig>,
 }
 
-type Question = Box<dyn FnOnce(&mut Worker) + Send>;
-
 /// A sendbox whose packets stay in the kernel, and the thread that sets their rates. Dropping this lets what waits leave,
 /// and removes all of it.
 #[derive(Debug)]
 pub struct HtbDataPlane {
-    questions: Sender<Question>,
+    thread: BoxThread<Worker>,
     changes: Receiver<ModeChange>,
-    stop: Stopper,
     /// The plane's end of the link, until it is taken.
     link: Option<InProcess>,
-    thread: Option<JoinHandle<()>>,
     bundles: Vec<SendBundleConfig>,
     /// Stalls at the last status.
     stalls: u64,
@@ -96,7 +89,6 @@ impl HtbDataPlane {
         let socket = MessageSocket::bind(config.listen).map_err(listen)?;
         let sendbox = HtbSendbox::attach(&config.port, &config.bundles, &config.options)?;
         let stop = Stopper::new().map_err(BoxError::io("make an event file"))?;
-        let (questions, asked) = mpsc::channel();
         let (changed, changes) = mpsc::channel();
         let worker = Worker {
             sendbox,
@@ -109,16 +101,10 @@ impl HtbDataPlane {
             passed: 0,
             stalls: 0,
         };
-        let thread = thread::Builder::new()
-            .name("sendbox".to_owned())
-            .spawn(move || worker.run(&asked))
-            .map_err(BoxError::io("start the sendbox's thread"))?;
         Ok(Self {
-            questions,
+            thread: BoxThread::start("sendbox", stop, worker, Worker::run)?,
             changes,
-            stop,
             link: Some(link),
-            thread: Some(thread),
             bundles: config.bundles.clone(),
             stalls: 0,
             told: (0, false),
@@ -129,24 +115,6 @@ impl HtbDataPlane {
     pub const fn take_link(&mut self) -> Option<InProcess> {
         self.link.take()
     }
-
-    /// Whether the thread has ended by itself.
-    fn is_broken(&self) -> bool {
-        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
-    }
-
-    fn ask<T: Send + 'static>(
-        &self,
-        question: impl FnOnce(&mut Worker) -> T + Send + 'static,
-    ) -> Option<T> {
-        let (answer, answered) = mpsc::channel();
-        let question = Box::new(move |worker: &mut Worker| {
-            let _ = answer.send(question(worker));
-        });
-        self.questions.send(question).ok()?;
-        self.stop.wake();
-        answered.recv_timeout(ANSWER).ok()
-    }
 }
 
 impl SendboxDataPlane for HtbDataPlane {
@@ -156,7 +124,7 @@ impl SendboxDataPlane for HtbDataPlane {
 
     fn status(&mut self) -> Option<SendboxStatus> {
         let numbers: Vec<u32> = self.bundles.iter().map(|it| it.channel.bundle).collect();
-        let status = self.ask(move |worker| worker.status(&numbers))?;
+        let status = self.thread.ask(move |worker| worker.status(&numbers))?;
         self.stalls = status.stalls;
         Some(status)
     }
@@ -166,7 +134,7 @@ impl SendboxDataPlane for HtbDataPlane {
     }
 
     fn drain_notices(&mut self) -> Vec<String> {
-        let now = (self.stalls, self.is_broken());
+        let now = (self.stalls, self.thread.has_ended());
         let before = std::mem::replace(&mut self.told, now);
         let mut sentences = Vec::new();
         if now.0 > before.0 {
@@ -184,7 +152,7 @@ impl SendboxDataPlane for HtbDataPlane {
 
     fn reconfigure(&mut self, bundles: &[SendBundleConfig]) -> Result<(), String> {
         let given = bundles.to_vec();
-        let asked = self.ask(move |worker| {
+        let asked = self.thread.ask(move |worker| {
             worker.control.reconfigure(&given)?;
             worker.sendbox.reconfigure(&given);
             Ok(())
@@ -195,25 +163,14 @@ impl SendboxDataPlane for HtbDataPlane {
     }
 }
 
-impl Drop for HtbDataPlane {
-    fn drop(&mut self) {
-        self.stop.stop();
-        if let Some(thread) = self.thread.take() {
-            // A thread that has panicked holds nothing any more.
-            let _ = thread.join();
-        }
-    }
-}
-
 impl Worker {
     /// Works until it is stopped, or the port or its queue is gone.
-    fn run(mut self, questions: &Receiver<Question>) {
-        ask_for_punctuality();
+    fn run(mut self, questions: &Questions<Self>) {
         // Packets pass when the classes are gone, and whoever asks learns that the thread has ended.
         let _ = self.work(questions);
     }
 
-    fn work(&mut self, questions: &Receiver<Question>) -> Result<(), BoxError> {
+    fn work(&mut self, questions: &Questions<Self>) -> Result<(), BoxError> {
         const WAKE: u64 = 0;
         let wait = |error| BoxError::io("wait for boundary packets")(error);
         let mut poller = Poller::new().map_err(wait)?;

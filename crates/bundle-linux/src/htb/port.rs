@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use fairwater_netlink::{Batch, LinkFacts, limit_offload, link_facts};
 
 use super::options::{LeafScheduler, Plan};
-use super::tc::{Class, KEEPER, ROOT, Tc, UNLIMITED};
+use super::tc::{Class, KEEPER, Tc, UNLIMITED};
 use crate::BoxError;
 
 /// Bytes that a bundle may send at once, and the time of its rate that it may if that is more.
@@ -64,22 +64,11 @@ impl Port {
 
     /// Removes an earlier process's root.
     fn remove_leftovers(&mut self) -> Result<(), BoxError> {
-        let root = self
-            .tc
-            .root()
-            .map_err(BoxError::io("list queueing disciplines"))?;
-        match root {
-            Some(root) if root.is_ours => {
-                self.remove().map_err(BoxError::io("remove what was left"))
-            }
-            // Those that the kernel chose have no number.
-            Some(root) if root.handle != 0 => Err(BoxError::ForeignQdisc {
-                interface: self.name.clone(),
-                kind: root.kind,
-                handle: root.handle >> 16,
-            }),
-            _ => Ok(()),
+        if has_own_root(&mut self.tc, &self.name)? {
+            self.remove()
+                .map_err(BoxError::io("remove what was left"))?;
         }
+        Ok(())
     }
 
     /// Makes the root and all classes, unlimited.
@@ -207,13 +196,41 @@ const fn leaf(minor: u32, parent: u32, prio: u32) -> Class {
     }
 }
 
+/// Whether a sendbox's root is at the interface; an error if somebody else's is.
+fn has_own_root(tc: &mut Tc, interface: &str) -> Result<bool, BoxError> {
+    let root = tc
+        .root()
+        .map_err(BoxError::io("list queueing disciplines"))?;
+    match root {
+        Some(root) if root.is_ours => Ok(true),
+        // Those that the kernel chose have no number.
+        Some(root) if root.handle != 0 => Err(BoxError::ForeignQdisc {
+            interface: interface.to_owned(),
+            kind: root.kind,
+            handle: root.handle >> 16,
+        }),
+        _ => Ok(false),
+    }
+}
+
+/// Whether a sendbox has its queue at an interface now, or a killed one has left it there. Changes nothing.
+///
+/// # Errors
+/// There is no such interface, somebody else's queueing discipline is there, or the kernel could not be asked.
+pub fn has_classes(interface: &str) -> Result<bool, BoxError> {
+    let facts = link_facts(interface).map_err(|_| BoxError::NoPort(interface.to_owned()))?;
+    let mut tc = Tc::new(facts.index).map_err(BoxError::io("open a netlink socket"))?;
+    has_own_root(&mut tc, interface)
+}
+
 /// Removes what a killed process left at an interface; whether anything was.
 ///
 /// # Errors
 /// Another process has bundles there, somebody else's queueing discipline is there, or the kernel refused.
 pub fn remove_leftovers(interface: &str) -> Result<bool, BoxError> {
-    let facts = link_facts(interface).map_err(|_| BoxError::NoPort(interface.to_owned()))?;
-    let root = Tc::new(facts.index).and_then(|mut tc| tc.root());
-    let was_there = root.is_ok_and(|root| root.is_some_and(|root| root.handle == ROOT));
-    Port::claim(interface).map(|_| was_there)
+    let was_there = has_classes(interface)?;
+    if was_there {
+        Port::claim(interface)?;
+    }
+    Ok(was_there)
 }

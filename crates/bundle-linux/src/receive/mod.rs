@@ -7,8 +7,6 @@ pub use kernel::{KernelReceivebox, ReceiveOptions};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
-use std::sync::mpsc::{self, Receiver, Sender};
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use fairwater_bundle::{ReceiveBundleConfig, ReceiveBundleStatus, Receivebox, RefusalCounts};
@@ -19,12 +17,10 @@ use fairwater_netlink::link_facts;
 use fairwater_proto::link::Poller;
 use fairwater_service::Stopper;
 
-use crate::punctuality::ask_for_punctuality;
 use crate::socket::MessageSocket;
+use crate::thread::{BoxThread, Questions};
 use crate::{BoxError, Framing, MESSAGE_PORT};
 
-/// How long to wait for an answer of the thread.
-const ANSWER: Duration = Duration::from_millis(500);
 /// The longest sleep.
 const IDLE: Duration = Duration::from_secs(1);
 /// Messages that are received in one turn.
@@ -54,15 +50,11 @@ pub struct LinuxReceiveboxStatus {
     pub lost: u64,
 }
 
-type Question = Box<dyn FnOnce(&Worker) + Send>;
-
 /// A receivebox at the ports from the network: a program in the kernel that counts, and a thread that answers. Dropping
 /// this detaches it.
 #[derive(Debug)]
 pub struct LinuxReceivebox {
-    questions: Sender<Question>,
-    stop: Stopper,
-    thread: Option<JoinHandle<()>>,
+    thread: BoxThread<Worker>,
 }
 
 #[derive(Debug)]
@@ -96,38 +88,15 @@ impl LinuxReceivebox {
             stop: stop.clone(),
             answered: 0,
         };
-        let (questions, asked) = mpsc::channel();
-        let thread = thread::Builder::new()
-            .name("receivebox".to_owned())
-            .spawn(move || worker.run(&asked))
-            .map_err(BoxError::io("start the receivebox's thread"))?;
         Ok(Self {
-            questions,
-            stop,
-            thread: Some(thread),
+            thread: BoxThread::start("receivebox", stop, worker, Worker::run)?,
         })
     }
 
     /// The state; `None` if the box does not answer in time, or has ended.
     #[must_use]
     pub fn status(&self) -> Option<LinuxReceiveboxStatus> {
-        let (answer, answered) = mpsc::channel();
-        let question = Box::new(move |worker: &Worker| {
-            let _ = answer.send(worker.status());
-        });
-        self.questions.send(question).ok()?;
-        self.stop.wake();
-        answered.recv_timeout(ANSWER).ok()
-    }
-}
-
-impl Drop for LinuxReceivebox {
-    fn drop(&mut self) {
-        self.stop.stop();
-        if let Some(thread) = self.thread.take() {
-            // A thread that has panicked holds nothing any more.
-            let _ = thread.join();
-        }
+        self.thread.ask(|worker| worker.status())
     }
 }
 
@@ -167,13 +136,12 @@ fn now() -> Time {
 }
 
 impl Worker {
-    fn run(mut self, questions: &Receiver<Question>) {
-        ask_for_punctuality();
+    fn run(mut self, questions: &Questions<Self>) {
         // What can fail is waiting, and reading the ring: the box then answers nobody, which its sendboxes notice.
         let _ = self.work(questions);
     }
 
-    fn work(&mut self, questions: &Receiver<Question>) -> Result<(), BoxError> {
+    fn work(&mut self, questions: &Questions<Self>) -> Result<(), BoxError> {
         const WAKE: u64 = 0;
         let wait = |error| BoxError::io("wait for boundary packets")(error);
         let mut poller = Poller::new().map_err(wait)?;

@@ -1,6 +1,6 @@
 //! The device through which the packets of a site's port come and go.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -9,11 +9,12 @@ use fairwater_netlink::{
     TunKind, TunOffloads, bring_up, index_of, is_ethernet, make_tun, set_queue_length,
 };
 
+use super::super_packet::VirtioHeader;
 use crate::BoxError;
 
 /// The device's name; the kernel puts a number in.
 const NAME: &str = "fwbundle%d";
-/// Packets that may wait in the device: 50 ms at 1 Gbit/s.
+/// Frames that may wait in the device: 50 ms at 1 Gbit/s, if none is a super-packet.
 const QUEUE: u32 = 4096;
 
 /// A TAP device of this process. It is gone, with what waits in it, when this is dropped.
@@ -47,7 +48,7 @@ impl Device {
         }
         let claim = claim(port)?;
         let make = || -> io::Result<Self> {
-            let (file, name) = make_tun(NAME, TunKind::Ethernet, TunOffloads::None)?;
+            let (file, name) = make_tun(NAME, TunKind::Ethernet, TunOffloads::Tcp)?;
             set_queue_length(&name, QUEUE)?;
             bring_up(&name)?;
             Ok(Self {
@@ -60,21 +61,29 @@ impl Device {
         make().map_err(BoxError::io("make a TAP device"))
     }
 
-    /// The next frame, at the beginning of `buffer`; `None` if there is none now.
+    /// The next frame, by way of `buffer`; `None` if there is none now.
     ///
     /// # Errors
     /// The device is gone.
-    pub(crate) fn read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        match rustix::io::read(&self.file, buffer) {
-            Ok(length) => Ok(Some(length)),
+    pub(crate) fn read<'a>(
+        &self,
+        buffer: &'a mut [u8],
+    ) -> io::Result<Option<(VirtioHeader, &'a [u8])>> {
+        match rustix::io::read(&self.file, &mut *buffer) {
+            Ok(length) => {
+                let read = buffer.get(..length).unwrap_or_default();
+                let parts = read.split_first_chunk();
+                Ok(parts.map(|(header, frame)| (VirtioHeader(*header), frame)))
+            }
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
 
     /// Writes one frame; whether the kernel took it.
-    pub(crate) fn write(&self, frame: &[u8]) -> bool {
-        rustix::io::write(&self.file, frame).is_ok()
+    pub(crate) fn write(&self, header: VirtioHeader, frame: &[u8]) -> bool {
+        let parts = [IoSlice::new(&header.0), IoSlice::new(frame)];
+        rustix::io::writev(&self.file, &parts).is_ok()
     }
 }
 

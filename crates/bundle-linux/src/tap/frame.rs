@@ -8,6 +8,8 @@ use fairwater_net::{Ecn, Packet, Time};
 use fairwater_wire::{Checksum, EcnCodepoint, Layout, Rewriter, Transport};
 use siphasher::sip::SipHasher13;
 
+use super::super_packet::{VirtioHeader, cut};
+
 /// Protocols of control messages about other packets: served before all else.
 const ICMP: u8 = 1;
 const ICMP_V6: u8 = 58;
@@ -16,7 +18,10 @@ const ICMP_V6: u8 = 58;
 #[derive(Debug)]
 pub(crate) struct Frame {
     pub(crate) bytes: Vec<u8>,
-    layout: Layout,
+    /// What is left to devices.
+    pub(crate) header: VirtioHeader,
+    pub(crate) layout: Layout,
+    /// Of all packets on the wire that it becomes.
     ip_bytes: u32,
     flow: u64,
     priority: u8,
@@ -77,20 +82,59 @@ fn class(packet: &fairwater_wire::Packet<'_>) -> u8 {
 impl Frame {
     /// Reads the headers of a frame; `None` if it has no IP packet that can be read.
     pub(crate) fn parse(
-        bytes: &[u8],
+        (header, bytes): (VirtioHeader, &[u8]),
         (device, read_at): (usize, Time),
         hash: FlowHash,
     ) -> Option<Self> {
         let packet = fairwater_wire::Packet::parse_ethernet(bytes).ok()?;
+        let layout = packet.layout();
+        let headers = layout.payload_offset() - layout.network_offset();
+        let payload = layout.end() - layout.payload_offset();
+        // All segments but the first have headers of their own.
+        let more = header.segmentation().map_or(0, |how| {
+            payload.div_ceil(usize::from(how.payload_bytes)).max(1) - 1
+        });
         Some(Self {
-            layout: packet.layout(),
-            ip_bytes: u32::try_from(packet.ip_length()).ok()?,
+            header,
+            layout,
+            ip_bytes: u32::try_from(packet.ip_length() + more * headers).ok()?,
             flow: hash.of(&packet),
             priority: class(&packet),
             bytes: bytes.to_vec(),
             device,
             read_at,
         })
+    }
+
+    /// Cuts a super-packet, so that no piece has more than so many bytes of payload unless one segment has; gives all
+    /// pieces, or else the whole, to `each`.
+    pub(crate) fn cut(self, most_bytes: u64, hash: FlowHash, each: &mut dyn FnMut(Self)) {
+        let Some(how) = self.header.segmentation() else {
+            each(self);
+            return;
+        };
+        let segments = most_bytes / u64::from(how.payload_bytes);
+        let segments = usize::try_from(segments).unwrap_or(usize::MAX);
+        let of = (self.device, self.read_at);
+        let is_cut = cut(
+            self.header,
+            &self.bytes,
+            self.layout,
+            segments,
+            &mut |header, piece| {
+                // The headers are those that were read before, but for lengths and numbers.
+                if let Some(piece) = Self::parse((header, piece), of, hash) {
+                    each(piece);
+                }
+            },
+        );
+        if !is_cut {
+            each(self);
+        }
+    }
+
+    pub(crate) fn is_super_packet(&self) -> bool {
+        self.header.segmentation().is_some()
     }
 
     /// Where the packet goes.
@@ -129,6 +173,7 @@ impl Packet for Frame {
 
 impl BundlePacket for Frame {
     fn for_each_segment(&self, each: &mut dyn FnMut(&Segment)) {
-        expand(&self.layout.packet(&self.bytes), None, each);
+        let packet = self.layout.packet(&self.bytes);
+        expand(&packet, self.header.segmentation(), each);
     }
 }

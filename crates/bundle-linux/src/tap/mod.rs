@@ -4,6 +4,7 @@ mod device;
 mod diversion;
 mod frame;
 mod sendbox;
+mod super_packet;
 mod worker;
 
 pub use sendbox::{TapSendbox, TapSendboxConfig};

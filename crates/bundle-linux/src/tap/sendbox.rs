@@ -2,8 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, Sender};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
 use fairwater_bundle::{
@@ -18,12 +17,10 @@ use fairwater_service::Stopper;
 use super::device::Device;
 use super::diversion::Diversion;
 use super::frame::FlowHash;
-use super::worker::{Question, Worker, WorkerCounts};
+use super::worker::{Worker, WorkerCounts};
 use crate::socket::MessageSocket;
+use crate::thread::BoxThread;
 use crate::{BoxError, random};
-
-/// How long to wait for an answer of the thread: shorter than a plane may be silent.
-const ANSWER: Duration = Duration::from_millis(200);
 
 /// A sendbox on this machine.
 #[derive(Debug, Clone)]
@@ -46,13 +43,11 @@ pub struct TapSendboxConfig {
 /// algorithms find. Dropping this lets all packets pass again; what is queued is sent first, at its rate.
 #[derive(Debug)]
 pub struct TapSendbox {
-    questions: Sender<Question>,
+    thread: BoxThread<Worker>,
     changes: Receiver<ModeChange>,
-    stop: Stopper,
     counts: Arc<WorkerCounts>,
     /// The plane's end of the link, until it is taken.
     link: Option<InProcess>,
-    thread: Option<JoinHandle<()>>,
     bundles: Vec<SendBundleConfig>,
     /// What was told of: stalls, and that the thread has ended.
     told: (u64, bool),
@@ -93,7 +88,6 @@ impl TapSendbox {
         )?;
         let stop = Stopper::new().map_err(BoxError::io("make an event file"))?;
         let counts = Arc::<WorkerCounts>::default();
-        let (questions, asked) = mpsc::channel();
         let (changed, changes) = mpsc::channel();
         let worker = Worker {
             devices,
@@ -107,17 +101,11 @@ impl TapSendbox {
             stop: stop.clone(),
             discard_before: fairwater_net::Time::ZERO,
         };
-        let thread = thread::Builder::new()
-            .name("sendbox".to_owned())
-            .spawn(move || worker.run(&asked))
-            .map_err(BoxError::io("start the sendbox's thread"))?;
         Ok(Self {
-            questions,
+            thread: BoxThread::start("sendbox", stop, worker, Worker::run)?,
             changes,
-            stop,
             counts,
             link: Some(link),
-            thread: Some(thread),
             bundles: config.bundles.clone(),
             told: (0, false),
         })
@@ -126,24 +114,6 @@ impl TapSendbox {
     /// The plane's end of the link, once.
     pub const fn take_link(&mut self) -> Option<InProcess> {
         self.link.take()
-    }
-
-    /// Whether the thread has ended by itself.
-    fn is_broken(&self) -> bool {
-        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
-    }
-
-    fn ask<T: Send + 'static>(
-        &self,
-        question: impl FnOnce(&mut Worker) -> T + Send + 'static,
-    ) -> Option<T> {
-        let (answer, answered) = mpsc::channel();
-        let question = Box::new(move |worker: &mut Worker| {
-            let _ = answer.send(question(worker));
-        });
-        self.questions.send(question).ok()?;
-        self.stop.wake();
-        answered.recv_timeout(ANSWER).ok()
     }
 }
 
@@ -154,7 +124,7 @@ impl SendboxDataPlane for TapSendbox {
 
     fn status(&mut self) -> Option<SendboxStatus> {
         let numbers: Vec<u32> = self.bundles.iter().map(|it| it.channel.bundle).collect();
-        let status = self.ask(move |worker| worker.status(&numbers))?;
+        let status = self.thread.ask(move |worker| worker.status(&numbers))?;
         Some(self.counts.added_to(status))
     }
 
@@ -163,7 +133,7 @@ impl SendboxDataPlane for TapSendbox {
     }
 
     fn drain_notices(&mut self) -> Vec<String> {
-        let now = (self.counts.stalls(), self.is_broken());
+        let now = (self.counts.stalls(), self.thread.has_ended());
         let before = std::mem::replace(&mut self.told, now);
         let mut sentences = Vec::new();
         if now.0 > before.0 {
@@ -183,19 +153,11 @@ impl SendboxDataPlane for TapSendbox {
 
     fn reconfigure(&mut self, bundles: &[SendBundleConfig]) -> Result<(), String> {
         let given = bundles.to_vec();
-        let asked = self.ask(move |worker| worker.sendbox.reconfigure(&given));
+        let asked = self
+            .thread
+            .ask(move |worker| worker.sendbox.reconfigure(&given));
         asked.unwrap_or_else(|| Err("the sendbox does not answer".to_owned()))?;
         self.bundles = bundles.to_vec();
         Ok(())
-    }
-}
-
-impl Drop for TapSendbox {
-    fn drop(&mut self) {
-        self.stop.stop();
-        if let Some(thread) = self.thread.take() {
-            // A thread that has panicked holds nothing any more.
-            let _ = thread.join();
-        }
     }
 }

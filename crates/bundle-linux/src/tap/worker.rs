@@ -1,10 +1,11 @@
 //! The thread that moves frames between the devices and the sendbox.
 
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use fairwater_bundle::{ModeChange, Sendbox, SendboxStatus};
@@ -17,11 +18,14 @@ use fairwater_service::Stopper;
 use super::device::Device;
 use super::diversion::Diversion;
 use super::frame::{FlowHash, Frame};
-use crate::punctuality::ask_for_punctuality;
+use super::super_packet::VirtioHeader;
 use crate::socket::MessageSocket;
+use crate::thread::Questions;
 
-/// Bytes of the longest frame.
+/// Bytes of the longest frame with its header.
 const FRAME: usize = 1 << 17;
+/// Super-packets are cut into pieces that take no longer than this at their bundle's rate: others wait for as long.
+const PIECE: Duration = Duration::from_micros(500);
 /// Frames that are read, and those that are written, before the other is looked at and the heartbeat is given.
 const BUDGET: usize = 64;
 /// Messages that are received in one turn.
@@ -30,9 +34,6 @@ const MESSAGES: usize = 256;
 const OLD: Duration = Duration::from_millis(250);
 /// The longest time that what is queued may take to leave at the end.
 const DRAIN: Duration = Duration::from_millis(500);
-
-/// What is done with the worker between two turns.
-pub(crate) type Question = Box<dyn FnOnce(&mut Worker) + Send>;
 
 /// What the thread has counted; others read it.
 #[derive(Debug, Default)]
@@ -85,14 +86,13 @@ fn micros(time: Time) -> u64 {
 
 impl Worker {
     /// Works until it is stopped, or a device is gone.
-    pub(crate) fn run(mut self, questions: &Receiver<Question>) {
-        ask_for_punctuality();
+    pub(crate) fn run(mut self, questions: &Questions<Self>) {
         // A device that is gone leaves nothing to do.
         let _ = self.work(questions);
         self.finish();
     }
 
-    fn work(&mut self, questions: &Receiver<Question>) -> io::Result<()> {
+    fn work(&mut self, questions: &Questions<Self>) -> io::Result<()> {
         const WAKE: u64 = 0;
         let mut buffer = vec![0; FRAME];
         let mut poller = Poller::new()?;
@@ -142,28 +142,45 @@ impl Worker {
         let mut is_more = false;
         for index in 0..self.devices.len() {
             for left in (0..BUDGET).rev() {
-                let Some(length) = self.devices[index].read(buffer)? else {
+                let Some((header, frame)) = self.devices[index].read(buffer)? else {
                     break;
                 };
                 is_more |= left == 0;
-                let frame = buffer.get(..length).unwrap_or_default();
                 // The host's own frames, such as for neighbours, go nowhere.
                 if frame.first().is_none_or(|first| first & 1 == 1) {
                     continue;
                 }
                 self.counts.received.fetch_add(1, Relaxed);
                 let time = now();
-                let Some(parsed) = Frame::parse(frame, (index, time), self.hash) else {
-                    self.write(index, frame);
-                    continue;
-                };
-                let destination = parsed.destination();
-                if let Err(parsed) = self.sendbox.enqueue(time, destination, parsed) {
-                    self.write(index, &parsed.bytes);
+                let parsed = Frame::parse((header, frame), (index, time), self.hash);
+                match parsed {
+                    Some(parsed) => self.enqueue(time, parsed),
+                    None => self.write(index, header, frame),
                 }
             }
         }
         Ok(is_more)
+    }
+
+    fn enqueue(&mut self, time: Time, frame: Frame) {
+        let destination = frame.destination();
+        if !frame.is_super_packet() {
+            return self.enqueue_piece(time, destination, frame);
+        }
+        let rate = self.sendbox.rate_to(destination);
+        let most = rate.map_or(u64::MAX, |rate| (rate as f64 * PIECE.as_secs_f64()) as u64);
+        let mut pieces = Vec::new();
+        frame.cut(most, self.hash, &mut |piece| pieces.push(piece));
+        for piece in pieces {
+            self.enqueue_piece(time, destination, piece);
+        }
+    }
+
+    fn enqueue_piece(&mut self, time: Time, destination: IpAddr, frame: Frame) {
+        // What belongs to no bundle goes on.
+        if let Err(frame) = self.sendbox.enqueue(time, destination, frame) {
+            self.write(frame.device, frame.header, &frame.bytes);
+        }
     }
 
     fn read_messages(&mut self) {
@@ -188,16 +205,16 @@ impl Worker {
                 self.counts.dropped.fetch_add(1, Relaxed);
                 continue;
             }
-            self.write(frame.device, &frame.bytes);
+            self.write(frame.device, frame.header, &frame.bytes);
         }
         true
     }
 
-    fn write(&self, device: usize, frame: &[u8]) {
+    fn write(&self, device: usize, header: VirtioHeader, frame: &[u8]) {
         let written = self
             .devices
             .get(device)
-            .is_some_and(|device| device.write(frame));
+            .is_some_and(|device| device.write(header, frame));
         let count = if written {
             &self.counts.written
         } else {

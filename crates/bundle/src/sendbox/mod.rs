@@ -206,6 +206,12 @@ impl<P: BundlePacket> Sendbox<P> {
         Ok(())
     }
 
+    /// The rate of the bundle to which packets to this destination belong, bytes/s; `None` if there is none, or no limit.
+    #[must_use]
+    pub fn rate_to(&self, destination: IpAddr) -> Option<u64> {
+        self.control.rate(self.by_destination.get(destination)?)
+    }
+
     /// The bundle's queue has another length.
     fn count(&mut self, index: usize) {
         let (packets, bytes) = self.queues[index].held();

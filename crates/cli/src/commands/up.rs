@@ -32,6 +32,9 @@ A configuration; only the first line is required:
   [links]                    # datapaths in other processes
   ccp = \"/tmp/ccp/portus\"    # datapaths written for CCP
 
+  [sendbox]                  # bundles of this site's packets: `fairwater bundle --help` has the keys,
+  ports = [\"lan0\"]           # each bundle a [[sendbox.bundle]]; likewise [receivebox]
+
   [metrics]
   listen = \"127.0.0.1:9464\"
 
@@ -180,6 +183,10 @@ fn sentence(config: &HostConfig) -> String {
     if let Some(sendbox) = &config.sendbox {
         let bundles = count(sendbox.bundles.len(), "bundle");
         places.push(format!("{bundles} from {}", sendbox.ports.join(", ")));
+    }
+    if let Some(receivebox) = &config.receivebox {
+        let bundles = count(receivebox.bundles.len(), "bundle");
+        places.push(format!("{bundles} to {}", receivebox.ports.join(", ")));
     }
     if let Some(links) = &config.links {
         places.push(links.listen.display().to_string());

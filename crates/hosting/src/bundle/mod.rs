@@ -11,9 +11,11 @@ use std::time::Duration;
 use fairwater_bundle::{ReceiveBundleConfig, SendBundleConfig};
 
 pub use key::{KeyError, create_key, read_key};
+pub(crate) use read::{read_receivebox, read_sendbox};
+pub(crate) use receive::RunningReceivebox;
 pub use receive::{ReceiveFailure, ReceiveHost};
 pub use status::{
-    BundleRow, ChangeRow, ReceiveBundleRow, ReceiveboxStatus, SendboxRow, read_refusals,
+    BoxRows, BundleRow, ChangeRow, ReceiveBundleRow, ReceiveboxStatus, SendboxRow, read_refusals,
 };
 pub(crate) use status::{ModeHistory, sendbox_row};
 
@@ -110,5 +112,28 @@ impl SendboxConfig {
             self.memory_bytes,
             self.silent_after,
         )
+    }
+}
+
+impl ReceiveboxConfig {
+    /// What takes effect only at a restart: all of it.
+    pub(crate) fn fixed(&self) -> impl PartialEq + use<> {
+        let bundle = |(name, bundle): &(String, ReceiveBundleConfig)| {
+            let ReceiveBundleConfig {
+                channel,
+                sources,
+                destinations,
+            } = bundle;
+            let prefixes = (sources.clone(), destinations.clone());
+            // Instances differ each time that the file is read.
+            (
+                name.clone(),
+                channel.bundle,
+                channel.secret.clone(),
+                prefixes,
+            )
+        };
+        let bundles: Vec<_> = self.bundles.iter().map(bundle).collect();
+        (self.ports.clone(), self.listen, bundles)
     }
 }

@@ -44,15 +44,13 @@ impl BoxConfig {
         Ok(config.unwrap_or_else(nothing))
     }
 
-    /// Whether a text is meant to be the configuration of a box.
+    /// Whether a text is meant to be the configuration of one box, and not of a host.
     #[must_use]
     pub fn is_meant(source: &str) -> bool {
         let root = tree::parse(source, &Sink::default());
-        let Value::Table(entries) = root.value else {
-            return false;
-        };
-        let of_box = |name: &str| matches!(name, "sendbox" | "receivebox");
-        entries.iter().any(|(key, _)| of_box(&key.name))
+        let has = |names: &[&str]| names.iter().any(|name| has_key(&root, name));
+        has(&["sendbox", "receivebox"])
+            && !has(&["algorithms", "linux", "edge", "links", "control", "metrics"])
     }
 }
 
@@ -65,64 +63,37 @@ const fn nothing() -> BoxConfig {
     })
 }
 
+fn has_key(table: &Node, name: &str) -> bool {
+    match &table.value {
+        Value::Table(entries) => entries.iter().any(|(key, _)| key.name == name),
+        _ => false,
+    }
+}
+
 fn read(mut root: Fields<'_>, folder: &Path) -> Option<BoxConfig> {
     let sink = root.sink;
     let send = root.node("sendbox");
     let receive = root.node("receivebox");
     let bundles = match root.node("bundle") {
-        Some(node) => tables(node, sink),
+        Some(node) => Some(tables(node, sink)),
+        None if send.or(receive).is_some_and(|it| has_key(it, "bundle")) => None,
         None => {
-            if send.is_some() || receive.is_some() {
+            if send.or(receive).is_some() {
                 root.missing("bundle");
             }
-            &[]
+            Some(&[][..])
         }
     };
     let config = match (send, receive) {
         (Some(node), None) => {
-            let config = Fields::of("`[sendbox]`", node, sink).and_then(sendbox);
-            let plane = plane_of(node);
-            let bundles = bundles
-                .iter()
-                .filter_map(|node| send_bundle(node, plane, folder, sink));
-            let bundles: Vec<_> = bundles.collect();
-            refuse_equal(
-                bundles.iter().map(|(names, bundle, node)| {
-                    (
-                        &*names.name,
-                        bundle.channel.bundle,
-                        &*bundle.destinations,
-                        *node,
-                    )
-                }),
-                sink,
-            );
-            let bundles = bundles
-                .into_iter()
-                .map(|(names, bundle, _)| (names, bundle));
-            let bundles = bundles.collect();
-            config.map(|config| BoxConfig::Send(SendboxConfig { bundles, ..config }))
+            let algorithm = |node: &Node| algorithm(node, folder, sink);
+            read_sendbox(node, bundles, folder, &algorithm, sink).map(BoxConfig::Send)
         }
-        (None, Some(node)) => {
-            let config = Fields::of("`[receivebox]`", node, sink).and_then(receivebox);
-            let bundles = bundles
-                .iter()
-                .filter_map(|node| receive_bundle(node, folder, sink));
-            let bundles: Vec<_> = bundles.collect();
-            refuse_equal(
-                bundles.iter().map(|(name, bundle, node)| {
-                    (&**name, bundle.channel.bundle, &*bundle.sources, *node)
-                }),
-                sink,
-            );
-            let bundles = bundles.into_iter().map(|(name, bundle, _)| (name, bundle));
-            let bundles = bundles.collect();
-            config.map(|config| BoxConfig::Receive(ReceiveboxConfig { bundles, ..config }))
-        }
+        (None, Some(node)) => read_receivebox(node, bundles, folder, sink).map(BoxConfig::Receive),
         (Some(_), Some(node)) => {
             let message = "a file configures one box: `[sendbox]` or `[receivebox]`";
-            let help =
-                "write two files, and run `fairwater bundle send` and `fairwater bundle receive`";
+            let help = "write two files, and run `fairwater bundle send` and `fairwater bundle receive`; or put both \
+                        boxes into the configuration of `fairwater up`";
             sink.push(Diagnostic::new(node.span.clone(), message).help(help));
             None
         }
@@ -134,6 +105,80 @@ fn read(mut root: Fields<'_>, folder: &Path) -> Option<BoxConfig> {
     };
     root.finish();
     config
+}
+
+/// Reads `[sendbox]`. Its bundles are these tables, or those in it. `algorithm` reads the name of a bundle's algorithm.
+pub(crate) fn read_sendbox(
+    node: &Node,
+    outside: Option<&[Node]>,
+    folder: &Path,
+    algorithm: &dyn Fn(&Node) -> Option<String>,
+    sink: &Sink,
+) -> Option<SendboxConfig> {
+    let mut fields = Fields::of("`[sendbox]`", node, sink)?;
+    let tables = bundles_of(&mut fields, outside);
+    let config = sendbox(fields);
+    let plane = plane_of(node);
+    let bundles = tables
+        .iter()
+        .filter_map(|node| send_bundle(node, plane, folder, algorithm, sink));
+    let bundles: Vec<_> = bundles.collect();
+    refuse_equal(
+        bundles.iter().map(|(names, bundle, node)| {
+            let number = bundle.channel.bundle;
+            (&*names.name, number, &*bundle.destinations, *node)
+        }),
+        sink,
+    );
+    let bundles = bundles
+        .into_iter()
+        .map(|(names, bundle, _)| (names, bundle));
+    let bundles = bundles.collect();
+    config.map(|config| SendboxConfig { bundles, ..config })
+}
+
+/// Reads `[receivebox]`. Its bundles are these tables, or those in it.
+pub(crate) fn read_receivebox(
+    node: &Node,
+    outside: Option<&[Node]>,
+    folder: &Path,
+    sink: &Sink,
+) -> Option<ReceiveboxConfig> {
+    let mut fields = Fields::of("`[receivebox]`", node, sink)?;
+    let tables = bundles_of(&mut fields, outside);
+    let config = receivebox(fields);
+    let bundles = tables
+        .iter()
+        .filter_map(|node| receive_bundle(node, folder, sink));
+    let bundles: Vec<_> = bundles.collect();
+    refuse_equal(
+        bundles
+            .iter()
+            .map(|(name, bundle, node)| (&**name, bundle.channel.bundle, &*bundle.sources, *node)),
+        sink,
+    );
+    let bundles = bundles.into_iter().map(|(name, bundle, _)| (name, bundle));
+    let bundles = bundles.collect();
+    config.map(|config| ReceiveboxConfig { bundles, ..config })
+}
+
+/// The tables of a box's bundles, where they are not outside.
+fn bundles_of<'a>(fields: &mut Fields<'a>, outside: Option<&'a [Node]>) -> &'a [Node] {
+    match (outside, fields.node("bundle")) {
+        (None, Some(node)) => tables(node, fields.sink),
+        (None, None) => {
+            fields.missing("bundle");
+            &[]
+        }
+        (Some(outside), None) => outside,
+        (Some(outside), Some(node)) => {
+            let message = "bundles are in the table of their box, or outside of it, not both";
+            fields
+                .sink
+                .push(Diagnostic::new(node.span.clone(), message));
+            outside
+        }
+    }
 }
 
 /// The tables of `[[bundle]]`.
@@ -238,6 +283,7 @@ fn send_bundle<'a>(
     node: &'a Node,
     plane: SendboxPlane,
     folder: &Path,
+    algorithm: &dyn Fn(&Node) -> Option<String>,
     sink: &Sink,
 ) -> Option<(BundleNames, SendBundleConfig, &'a Node)> {
     let mut fields = Fields::of("a bundle", node, sink)?;
@@ -246,7 +292,7 @@ fn send_bundle<'a>(
     let receivebox = fields.required("receivebox", receivebox_address);
     let to = fields.required("to", prefixes);
     let algorithm = match fields.node("algorithm") {
-        Some(node) => algorithm(node, folder, sink),
+        Some(node) => algorithm(node),
         None => {
             fields.missing("algorithm");
             None

@@ -8,15 +8,38 @@ use fairwater_bundle_linux::{BoxError, LinuxReceivebox, LinuxReceiveboxConfig};
 use fairwater_proto::link::Poller;
 use fairwater_service::Stopper;
 
-use super::ReceiveboxConfig;
 use super::status::receivebox_status;
+use super::{BoxRows, ReceiveboxConfig, ReceiveboxStatus};
 use crate::control::{ControlListener, Request, Response};
 
-/// A receivebox at work. Dropping it leaves the machine as it was.
+/// A receivebox at work.
 #[derive(Debug)]
-pub struct ReceiveHost {
+pub(crate) struct RunningReceivebox {
     config: ReceiveboxConfig,
     receivebox: LinuxReceivebox,
+}
+
+impl RunningReceivebox {
+    pub(crate) fn start(config: ReceiveboxConfig) -> Result<Self, BoxError> {
+        let receivebox = LinuxReceivebox::start(&LinuxReceiveboxConfig {
+            ports: config.ports.clone(),
+            listen: config.listen,
+            bundles: config.bundles.iter().map(|(_, it)| it.clone()).collect(),
+        })?;
+        Ok(Self { config, receivebox })
+    }
+
+    pub(crate) fn status(&self) -> Result<ReceiveboxStatus, String> {
+        let status = self.receivebox.status();
+        let row = status.map(|status| receivebox_status(&self.config, &status));
+        row.ok_or_else(|| "the receivebox does not answer".to_owned())
+    }
+}
+
+/// A receivebox without a plane, and its control socket. Dropping it leaves the machine as it was.
+#[derive(Debug)]
+pub struct ReceiveHost {
+    receivebox: RunningReceivebox,
     control: Option<ControlListener>,
     poller: Poller,
 }
@@ -44,15 +67,9 @@ impl ReceiveHost {
         poller.add(&asked, 0).map_err(ReceiveFailure::Control)?;
         let bind = |path| ControlListener::bind(path, Vec::new(), asked);
         let control = socket.map(bind).transpose();
-        let receivebox = LinuxReceivebox::start(&LinuxReceiveboxConfig {
-            ports: config.ports.clone(),
-            listen: config.listen,
-            bundles: config.bundles.iter().map(|(_, it)| it.clone()).collect(),
-        });
         Ok(Self {
             control: control.map_err(ReceiveFailure::Control)?,
-            receivebox: receivebox?,
-            config,
+            receivebox: RunningReceivebox::start(config)?,
             poller,
         })
     }
@@ -69,8 +86,11 @@ impl ReceiveHost {
         for asked in control.asked() {
             let answer = match asked.request {
                 Request::Bundles => match self.receivebox.status() {
-                    Some(status) => Response::Receivebox(receivebox_status(&self.config, &status)),
-                    None => Response::Failed("the receivebox does not answer".to_owned()),
+                    Ok(status) => Response::Boxes(BoxRows {
+                        sendbox: None,
+                        receivebox: Some(status),
+                    }),
+                    Err(why) => Response::Failed(why),
                 },
                 _ => Response::Failed("this is a receivebox, which has no plane".to_owned()),
             };

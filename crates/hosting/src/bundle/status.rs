@@ -13,6 +13,15 @@ use super::{ReceiveboxConfig, SendboxConfig};
 /// Changes of modes that are kept.
 const MOST_CHANGES: usize = 256;
 
+/// The boxes of one process, at one time.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct BoxRows {
+    /// Its sendbox, if it has one.
+    pub sendbox: Option<SendboxRow>,
+    /// Its receivebox, if it has one.
+    pub receivebox: Option<ReceiveboxStatus>,
+}
+
 /// A sendbox, at one time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SendboxRow {

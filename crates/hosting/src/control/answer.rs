@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use fairwater_service::switching::{Plan, Side, Step, Trial};
 
 use super::{Asked, ControlListener, Request, Response};
+use crate::bundle::BoxRows;
 use crate::host::{Host, HostConfig, count};
 use crate::metrics;
 
@@ -101,16 +102,22 @@ impl Control {
             Request::Status => Response::Status(host.status()),
             Request::Flows => Response::Flows(host.flows()),
             Request::Incidents => Response::Incidents(host.incidents().cloned().collect()),
-            Request::Metrics => Response::Metrics(metrics::text(&host.status())),
+            Request::Metrics => {
+                // A box that does not answer now is asked again at the next scrape.
+                let boxes = host.boxes().unwrap_or_default();
+                Response::Metrics(metrics::text(&host.status(), &boxes))
+            }
             Request::Edge => match host.edge_status() {
                 Some(Ok(status)) => Response::Edge(status),
                 Some(Err(why)) => Response::Failed(why),
                 None => Response::Failed("this plane has no edge".to_owned()),
             },
-            Request::Bundles => match host.sendbox_status() {
-                Some(Ok(row)) => Response::Sendbox(row),
-                Some(Err(why)) => Response::Failed(why),
-                None => Response::Failed("this plane has no sendbox".to_owned()),
+            Request::Bundles => match host.boxes() {
+                Ok(boxes) if boxes == BoxRows::default() => {
+                    Response::Failed("this plane has no sendbox and no receivebox".to_owned())
+                }
+                Ok(boxes) => Response::Boxes(boxes),
+                Err(why) => Response::Failed(why),
             },
             Request::Reload => match read().and_then(|config| self.reload(host, config)) {
                 Ok(different) => {

@@ -14,7 +14,7 @@ use fairwater_service::FlowStatus;
 use fairwater_service::switching::{Plan, Progress, Verdict};
 use serde::{Deserialize, Serialize};
 
-use crate::bundle::{ReceiveboxStatus, SendboxRow};
+use crate::bundle::BoxRows;
 use crate::host::{EdgeStatus, HostStatus, KeptIncident};
 
 pub use answer::Control;
@@ -79,10 +79,8 @@ pub enum Response {
     Metrics(String),
     /// To [`Request::Edge`].
     Edge(EdgeStatus),
-    /// To [`Request::Bundles`], of a sendbox.
-    Sendbox(SendboxRow),
-    /// To [`Request::Bundles`], of a receivebox.
-    Receivebox(ReceiveboxStatus),
+    /// To [`Request::Bundles`].
+    Boxes(BoxRows),
     /// The asker may not ask that.
     Refused(String),
     /// It could not be done; the text may have several lines.

@@ -12,7 +12,7 @@ use fairwater_service::{Config as ServiceConfig, Endpoints, Policy};
 use rustix::process::geteuid;
 
 use super::edge::EdgeConfig;
-use crate::bundle::SendboxConfig;
+use crate::bundle::{ReceiveboxConfig, SendboxConfig};
 use crate::{NamedAlgorithm, ResolvedAlgorithm};
 
 /// Where the configuration of a host is by default.
@@ -37,6 +37,8 @@ pub struct HostConfig {
     pub edge: Option<EdgeConfig>,
     /// The bundles of this site; `None` leaves its packets alone.
     pub sendbox: Option<SendboxConfig>,
+    /// The bundles of other sites to this one; `None` observes none.
+    pub receivebox: Option<ReceiveboxConfig>,
     /// Datapaths in other processes; `None` admits none.
     pub links: Option<LinksConfig>,
     /// Where the plane is asked and told.
@@ -113,6 +115,7 @@ impl Default for HostConfig {
             linux: None,
             edge: None,
             sendbox: None,
+            receivebox: None,
             links: None,
             control: None,
             metrics: None,

@@ -47,9 +47,9 @@ pub enum HostFailure {
     /// The edge refused.
     #[error(transparent)]
     Edge(#[from] EdgeError),
-    /// The sendbox refused.
+    /// A box of bundles refused.
     #[error(transparent)]
-    Sendbox(#[from] BoxError),
+    Box(#[from] BoxError),
     /// The sockets of links could not be bound.
     #[error("{0}")]
     Links(io::Error),

@@ -1,13 +1,13 @@
 //! One plane for everything on a host that sends: this machine's TCP, and datapaths in other
 //! processes.
 
+mod boxes;
 mod config;
 mod edge;
 mod failure;
 mod incidents;
 mod read;
 mod reload;
-mod sendbox;
 mod status;
 
 use std::io;
@@ -20,6 +20,7 @@ use fairwater_service::{
     DatapathId, FlowStatus, HandOverError, Server, Service, ServiceNotice, Stopper,
 };
 
+use crate::bundle::RunningReceivebox;
 use crate::changed_default::{self, ChangedDefault, Places};
 use crate::plane::plane_resuming;
 use crate::process::finish_all;
@@ -51,7 +52,9 @@ pub struct Host {
     /// The edge at the ports of guests.
     edge: Option<DatapathId>,
     /// The sendbox of this site.
-    sendbox: Option<sendbox::RunningSendbox>,
+    sendbox: Option<boxes::RunningSendbox>,
+    /// The receivebox of this site.
+    receivebox: Option<RunningReceivebox>,
     tcp_notices: TcpNotices,
     /// Algorithms in Python on this machine's TCP, each in a process of its own, so that one that
     /// blocks, spins, forks or dies harms its own flows alone.
@@ -109,6 +112,7 @@ impl Host {
             tcp: None,
             edge: None,
             sendbox: None,
+            receivebox: None,
             tcp_notices: TcpNotices::new(),
             processes: Vec::new(),
             names: Vec::new(),
@@ -128,6 +132,9 @@ impl Host {
         }
         if let Some(sendbox) = host.config.sendbox.clone() {
             host.start_sendbox(&sendbox)?;
+        }
+        if let Some(receivebox) = host.config.receivebox.clone() {
+            host.receivebox = Some(RunningReceivebox::start(receivebox)?);
         }
         Ok(host)
     }
@@ -352,6 +359,7 @@ impl Host {
         let Self {
             server,
             sendbox,
+            receivebox,
             tcp,
             processes,
             names,
@@ -369,7 +377,8 @@ impl Host {
             });
         }
         notices.extend(edge_ends);
-        notices.extend(sendbox.map(sendbox::RunningSendbox::finish));
+        notices.extend(sendbox.map(boxes::RunningSendbox::finish));
+        drop(receivebox);
         let flows = flows_on_linux(&names, &processes);
         moved.give_back_moved();
         let end = finish_all(processes);

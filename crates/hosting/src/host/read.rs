@@ -20,6 +20,7 @@ use super::config::{
     ControlConfig, HostConfig, LinksConfig, LinuxConfig, MetricsAddress, runtime_directory,
 };
 use super::edge::EdgeConfig;
+use crate::bundle::{read_receivebox, read_sendbox};
 use crate::{NamedAlgorithm, resolve};
 
 /// Bounds on how long a plane may be silent.
@@ -69,6 +70,13 @@ fn read<'a>(mut root: Fields<'a>, folder: &Path, sink: &'a Sink) -> HostConfig {
     };
     config.linux = table(&mut root, "linux", sink, |fields| linux(fields, &names));
     config.edge = table(&mut root, "edge", sink, |fields| edge(fields, folder)).flatten();
+    config.sendbox = root.node("sendbox").and_then(|node| {
+        let algorithm = |node: &Node| bundle_algorithm(node, &names, &config.algorithms, sink);
+        read_sendbox(node, None, folder, &algorithm, sink)
+    });
+    config.receivebox = root
+        .node("receivebox")
+        .and_then(|node| read_receivebox(node, None, folder, sink));
     config.links = table(&mut root, "links", sink, links).flatten();
     let control = table(&mut root, "control", sink, control);
     config.control = control.unwrap_or_else(usual_control);
@@ -87,12 +95,15 @@ fn read<'a>(mut root: Fields<'a>, folder: &Path, sink: &'a Sink) -> HostConfig {
         .node("policy")
         .map(|node| policy(node, &names, &apart, sink));
     config.policy = rules.unwrap_or_default();
-    let has_any = config.linux.is_some() || config.edge.is_some() || config.links.is_some();
+    let has_any = config.linux.is_some()
+        || config.edge.is_some()
+        || config.links.is_some()
+        || config.sendbox.is_some()
+        || config.receivebox.is_some();
     if !has_any && sink.said() == 0 {
-        let message =
-            "the configuration has no `[linux]`, `[edge]` or `[links]`: there is nothing to run";
-        let help = "add `[linux]` for this machine's TCP, `[edge]` for the ports of guests, `[links]` for \
-                    datapaths in other processes";
+        let message = "the configuration has no `[linux]`, `[edge]`, `[sendbox]`, `[receivebox]` or `[links]`: there is nothing to run";
+        let help = "add `[linux]` for this machine's TCP, `[edge]` for the ports of guests, `[sendbox]` and \
+                    `[receivebox]` for bundles, `[links]` for datapaths in other processes";
         sink.push(Diagnostic::new(root.span.clone(), message).help(help));
     }
     root.finish();
@@ -133,10 +144,15 @@ impl Names<'_> {
     /// The name of an algorithm at a key.
     fn read(&self, fields: &mut Fields<'_>, key: &'static str) -> Option<String> {
         let node = fields.node(key)?;
+        self.at(node, key, fields.sink)
+    }
+
+    /// The name of an algorithm at the value of a key.
+    fn at(&self, node: &Node, key: &str, sink: &Sink) -> Option<String> {
         let name = match quantity::text(node) {
             Ok(name) => name,
             Err(invalid) => {
-                refuse(key, node, invalid, fields.sink);
+                refuse(key, node, invalid, sink);
                 return None;
             }
         };
@@ -148,9 +164,28 @@ impl Names<'_> {
         if let Some(near) = nearest(&name, self.names.iter().copied()) {
             diagnostic = diagnostic.help(format!("did you mean `{near}`?"));
         }
-        fields.sink.push(diagnostic);
+        sink.push(diagnostic);
         None
     }
+}
+
+/// The algorithm of a bundle, which this process runs.
+fn bundle_algorithm(
+    node: &Node,
+    names: &Names<'_>,
+    algorithms: &[NamedAlgorithm],
+    sink: &Sink,
+) -> Option<String> {
+    let name = names.at(node, "algorithm", sink)?;
+    if algorithms
+        .iter()
+        .any(|(known, each)| *known == name && each.is_python)
+    {
+        let message = "`algorithm`: a sendbox runs no algorithms in Python";
+        sink.push(Diagnostic::new(node.span.clone(), message));
+        return None;
+    }
+    Some(name)
 }
 
 /// `["cubic", "bbr:…"]`, each under its own name, or `{ slow = "cubic:report=100ms" }`.

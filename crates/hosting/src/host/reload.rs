@@ -3,7 +3,7 @@
 use fairwater_service::PolicyKey;
 
 use super::{Host, HostConfig, HostFailure, LinuxConfig, count};
-use crate::bundle::SendboxConfig;
+use crate::bundle::{ReceiveboxConfig, SendboxConfig};
 use crate::changed_default::Places;
 
 /// Why a configuration was not taken; the former stays in force.
@@ -104,6 +104,11 @@ impl Host {
                 old.sendbox.as_ref().map(SendboxConfig::fixed)
                     != config.sendbox.as_ref().map(SendboxConfig::fixed),
                 "`[sendbox]`",
+            ),
+            (
+                old.receivebox.as_ref().map(ReceiveboxConfig::fixed)
+                    != config.receivebox.as_ref().map(ReceiveboxConfig::fixed),
+                "`[receivebox]`",
             ),
             (old.links != config.links, "`[links]`"),
             (socket(old) != socket(config), "the control socket"),

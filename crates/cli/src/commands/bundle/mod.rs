@@ -1,6 +1,8 @@
 //! `fairwater bundle`.
 
+mod clean;
 mod key;
+mod probe;
 mod receive;
 mod send;
 mod status;
@@ -19,6 +21,7 @@ const EXAMPLES: &str = "\
 Examples:
   fairwater bundle key tokyo.key
   fairwater check send.toml
+  fairwater bundle probe --dry-run send.toml
   sudo fairwater bundle send send.toml           (at the site whose queue it is)
   sudo fairwater bundle receive receive.toml     (at the other site)
   sudo fairwater bundle status --why
@@ -63,6 +66,8 @@ enum BundleCommand {
     Send(send::Args),
     Receive(receive::Args),
     Status(status::Args),
+    Probe(probe::Args),
+    Clean(clean::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
@@ -71,6 +76,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         BundleCommand::Send(args) => send::run(args),
         BundleCommand::Receive(args) => receive::run(args),
         BundleCommand::Status(args) => status::run(args),
+        BundleCommand::Probe(args) => probe::run(args),
+        BundleCommand::Clean(args) => clean::run(args),
     }
 }
 

@@ -1,6 +1,7 @@
 //! `fairwater bundle receive`.
 
 use std::path::PathBuf;
+use std::sync::atomic::Ordering::SeqCst;
 
 use fairwater_hosting::bundle::{BoxConfig, ReceiveHost, ReceiveboxConfig};
 use fairwater_hosting::service_manager::ServiceManager;
@@ -34,7 +35,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
             )));
         }
     };
-    let stop = Stop::on_signals().map_err(Failure::io("handling signals"))?;
+    let (stop, hangup) = Stop::on_signals_but_hangup().map_err(Failure::io("handling signals"))?;
     let socket = args.socket.clone().or_else(receive_socket);
     let said = sentence(&config);
     let mut host = ReceiveHost::start(config, socket.as_deref())?;
@@ -44,6 +45,11 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     while !stop.is_asked() {
         host.turn(TURN).map_err(Failure::io("waiting"))?;
         manager.turn();
+        if hangup.swap(false, SeqCst) {
+            manager.reloading();
+            eprintln!("Not reloaded: a receivebox takes changes at a restart.");
+            manager.ready(&said);
+        }
     }
     manager.stopping();
     drop(host);

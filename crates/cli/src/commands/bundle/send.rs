@@ -30,16 +30,21 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     host_until_stopped(read()?, &reread)
 }
 
-/// A host with a sendbox alone, whose algorithms are those of its bundles.
+/// A host with the sendbox of a file.
 fn configuration(file: &Path, socket: Option<&PathBuf>) -> Result<HostConfig, Failure> {
-    let sendbox = super::sendbox(file)?;
-    require_known(&sendbox)?;
+    host_of(super::sendbox(file)?, socket.cloned().or_else(send_socket))
+}
+
+/// A host with a sendbox alone, whose algorithms are those of its bundles.
+pub(super) fn host_of(
+    sendbox: SendboxConfig,
+    socket: Option<PathBuf>,
+) -> Result<HostConfig, Failure> {
     let mut algorithms = Vec::new();
     for spec in sendbox.algorithms() {
         let resolved = resolve(&spec, Path::new(""))?;
         algorithms.push((spec, resolved));
     }
-    let socket = socket.cloned().or_else(send_socket);
     Ok(HostConfig {
         algorithms,
         sendbox: Some(sendbox),

@@ -7,6 +7,7 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 use fairwater_hosting::bundle::{BundleRow, ReceiveboxStatus, SendboxRow};
 use fairwater_hosting::control::{Client, Request, Response};
+use fairwater_hosting::host::runtime_directory;
 
 use crate::control::{receive_socket, send_socket};
 use crate::failure::Failure;
@@ -23,7 +24,7 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// Control socket of the box [default: those of `fairwater bundle send` and `receive`]
+    /// Control socket of the box [default: those of `fairwater up`, `bundle send` and `bundle receive`]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
     /// Show every change of a mode with its reason, and what the numbers are
@@ -39,33 +40,41 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     match &args.socket {
         Some(socket) => clients.push(Client::connect(socket)?),
         None => {
-            let sockets = [send_socket(), receive_socket()];
+            let of_plane = runtime_directory().map(|folder| folder.join("control"));
+            let sockets = [of_plane, send_socket(), receive_socket()];
             let sockets = sockets.into_iter().flatten();
             clients.extend(sockets.filter_map(|socket| Client::connect(&socket).ok()));
         }
     }
-    if clients.is_empty() {
-        return Err(Failure::Other(
-            "no box of a bundle runs here; `fairwater bundle send` or `receive` starts one, and \
-             --socket names the control socket of another"
-                .to_owned(),
-        ));
-    }
     let mut found = Vec::new();
     let mut text = String::new();
+    let mut failed = None;
     for mut client in clients {
-        match client.ask(&Request::Bundles)? {
-            Response::Sendbox(row) => {
-                text += &sendbox_text(&row, args.why);
-                found.push(serde_json::to_value(&row));
+        let boxes = match client.ask(&Request::Bundles)? {
+            Response::Boxes(boxes) => boxes,
+            // A plane without boxes is none of those that are meant.
+            Response::Failed(why) => {
+                failed = Some(why);
+                continue;
             }
-            Response::Receivebox(row) => {
-                text += &receivebox_text(&row);
-                found.push(serde_json::to_value(&row));
-            }
-            Response::Failed(why) => return Err(Failure::Other(why)),
             _ => return Err(client.unexpected().into()),
+        };
+        if let Some(row) = &boxes.sendbox {
+            text += &sendbox_text(row, args.why);
+            found.push(serde_json::to_value(row));
         }
+        if let Some(row) = &boxes.receivebox {
+            text += &receivebox_text(row);
+            found.push(serde_json::to_value(row));
+        }
+    }
+    if found.is_empty() {
+        let none = || {
+            "no box of a bundle runs here; `fairwater bundle send` or `receive` starts one, and \
+             --socket names the control socket of another"
+                .to_owned()
+        };
+        return Err(Failure::Other(failed.unwrap_or_else(none)));
     }
     if args.json {
         let found: Result<Vec<_>, _> = found.into_iter().collect();
@@ -121,7 +130,7 @@ fn cells(row: &BundleRow) -> [String; 11] {
     ]
 }
 
-fn sendbox_text(status: &SendboxRow, why: bool) -> String {
+pub(super) fn sendbox_text(status: &SendboxRow, why: bool) -> String {
     let mut text = format!(
         "Sendbox at {}, by {}.\n",
         status.ports.join(", "),

@@ -111,6 +111,8 @@ fn host_config(args: &Args) -> Result<(), Failure> {
             "linux": config.linux.is_some(),
             "edge": config.edge.is_some(),
             "links": config.links.is_some(),
+            "sendbox": config.sendbox.is_some(),
+            "receivebox": config.receivebox.is_some(),
             "policy_rules": rules,
         });
         return output::json(&found);
@@ -122,6 +124,8 @@ fn host_config(args: &Args) -> Result<(), Failure> {
             .links
             .is_some()
             .then_some("datapaths in other processes"),
+        config.sendbox.is_some().then_some("a sendbox"),
+        config.receivebox.is_some().then_some("a receivebox"),
     ];
     let places: Vec<_> = places.into_iter().flatten().collect();
     output::print(format!(

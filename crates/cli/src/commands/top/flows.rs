@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use fairwater_hosting::bundle::BundleRow;
 use fairwater_linux::observe::{AggregateSnapshot, FlowSnapshot, PlaneSnapshot};
 use serde::Serialize;
 
@@ -67,6 +68,8 @@ pub(super) struct TopSample {
     pub(super) planes: Vec<PlaneRow>,
     /// The fastest first.
     pub(super) flows: Vec<Row>,
+    /// Bundles at sendboxes, the fastest first.
+    pub(super) bundles: Vec<BundleRow>,
 }
 
 /// A flow of a plane, by the plane's name and process, slot and generation.

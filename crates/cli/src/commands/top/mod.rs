@@ -35,7 +35,8 @@ its program or algorithm failed). A kernel that does not offer its Cubic to eBPF
 one controller: the table shows the aggregate's key and number of flows. A narrow terminal shows
 fewer columns.";
 
-/// Watch the flows of every attached algorithm, guests' connections at an edge, and flows of datapaths in other processes
+/// Watch the flows of every attached algorithm, guests' connections at an edge, bundles, and flows of datapaths in other
+/// processes
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -95,7 +96,10 @@ fn once(args: &Args) -> Result<TopSample, Failure> {
 
 /// A sample, `elapsed` after the last.
 fn sample(args: &Args, tracker: &mut RateTracker, elapsed: Duration) -> TopSample {
-    tracker.sample(&observe::planes(), planes::flows(&args.control), elapsed)
+    TopSample {
+        bundles: planes::bundles(&args.control),
+        ..tracker.sample(&observe::planes(), planes::flows(&args.control), elapsed)
+    }
 }
 
 fn live(terminal: &mut DefaultTerminal, args: &Args) -> Result<(), Failure> {

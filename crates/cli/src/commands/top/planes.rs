@@ -1,6 +1,7 @@
 //! Flows that planes tell of: guests at an edge, and flows of datapaths in other processes. Flows of Linux TCP are
 //! found in the kernel.
 
+use fairwater_hosting::bundle::BundleRow;
 use fairwater_hosting::control::{Client, Request, Response};
 use fairwater_hosting::host::HostStatus;
 use fairwater_service::FlowStatus;
@@ -15,6 +16,19 @@ pub(super) fn flows(control: &ControlArgs) -> Vec<ToldFlow> {
         told.extend(told_flows(&status, &flows));
     }
     told
+}
+
+/// The bundles of all sendboxes, the fastest first.
+pub(super) fn bundles(control: &ControlArgs) -> Vec<BundleRow> {
+    let mut found: Vec<BundleRow> = Vec::new();
+    for mut client in control.connect_to_all() {
+        // A plane without a sendbox has none.
+        if let Ok(Response::Boxes(boxes)) = client.ask(&Request::Bundles) {
+            found.extend(boxes.sendbox.into_iter().flat_map(|it| it.bundles));
+        }
+    }
+    found.sort_by_key(|row| std::cmp::Reverse(row.receive_rate_bps));
+    found
 }
 
 /// Whether a plane answers.

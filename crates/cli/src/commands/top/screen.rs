@@ -11,14 +11,15 @@ use super::text::{self, TextTable};
 
 /// Draws a sample; `scroll` keeps the selected row.
 pub(super) fn draw(frame: &mut Frame<'_>, sample: &TopSample, scroll: &mut TableState) {
-    let head: Vec<Line<'_>> = match sample.planes.as_slice() {
-        [] if !sample.flows.is_empty() => Vec::new(),
+    let mut head: Vec<Line<'_>> = match sample.planes.as_slice() {
+        [] if !sample.flows.is_empty() || !sample.bundles.is_empty() => Vec::new(),
         [] => vec!["No algorithm is attached on this machine.".into()],
         planes => planes
             .iter()
             .map(|plane| text::plane(plane).into())
             .collect(),
     };
+    head.extend(text::bundles(&sample.bundles).into_iter().map(Line::from));
     let height = u16::try_from(head.len()).unwrap_or(u16::MAX);
     let [top, middle, bottom] = Layout::vertical([
         Constraint::Length(height.saturating_add(1)),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use comfy_table::{Table, presets};
+use fairwater_hosting::bundle::BundleRow;
 
 use super::flows::{PlaneRow, Row, TopSample};
 use crate::units;
@@ -125,6 +126,38 @@ fn cells(row: &Row) -> [String; COLUMNS.len()] {
     ]
 }
 
+/// Bundles that are shown above the flows.
+const MOST_BUNDLES: usize = 8;
+
+/// A line for each of the fastest bundles.
+pub(super) fn bundles(rows: &[BundleRow]) -> Vec<String> {
+    let mut lines: Vec<_> = rows.iter().take(MOST_BUNDLES).map(bundle).collect();
+    if let Some(more @ 1..) = rows.len().checked_sub(MOST_BUNDLES) {
+        let more = units::count(more, "bundle");
+        lines.push(format!("and {more} more: `fairwater bundle status`"));
+    }
+    lines
+}
+
+fn bundle(row: &BundleRow) -> String {
+    let rate = |rate: Option<u64>| rate.map_or_else(dash, |rate| units::bit_rate(rate as f64));
+    let time = |time: Option<u64>| time.map_or_else(dash, units::micros);
+    let share =
+        |share: Option<f64>| share.map_or_else(dash, |share| format!("{:.0} %", share * 100.0));
+    format!(
+        "bundle {}: {}, rate {}, arrives {}, queued {} here and {} in the network, least RTT {}, matched {}",
+        row.name,
+        row.mode,
+        rate(row.rate_bps),
+        rate(row.receive_rate_bps),
+        row.queue_us
+            .map_or_else(|| units::bytes(row.queue_bytes), units::micros),
+        time(row.network_queue_us),
+        time(row.min_rtt_us),
+        share(row.match_ratio),
+    )
+}
+
 /// One plane in one line.
 pub(super) fn plane(plane: &PlaneRow) -> String {
     let PlaneRow {
@@ -156,9 +189,10 @@ pub(super) fn plane(plane: &PlaneRow) -> String {
 /// A sample as a table for people and pipes.
 pub(super) fn table(sample: &TopSample) -> String {
     let mut text: String = sample.planes.iter().map(|p| plane(p) + "\n").collect();
-    if sample.planes.is_empty() && sample.flows.is_empty() {
+    if sample.planes.is_empty() && sample.flows.is_empty() && sample.bundles.is_empty() {
         text += "No algorithm is attached on this machine.\n";
     }
+    text.extend(bundles(&sample.bundles).into_iter().map(|it| it + "\n"));
     if !sample.flows.is_empty() {
         let mut table = Table::new();
         let text_table = TextTable::new(sample);

@@ -1,4 +1,4 @@
-//! The sendbox of this site.
+//! The boxes of this site.
 
 use fairwater_bundle::{SendBundleConfig, SendboxDataPlane};
 use fairwater_bundle_linux::{
@@ -8,7 +8,8 @@ use fairwater_proto::link::in_process::InProcess;
 
 use super::{Host, HostFailure, count};
 use crate::bundle::{
-    BundleNames, ModeHistory, SendboxConfig, SendboxPlane, SendboxRow, sendbox_row,
+    BoxRows, BundleNames, ModeHistory, RunningReceivebox, SendboxConfig, SendboxPlane, SendboxRow,
+    sendbox_row,
 };
 
 /// A sendbox at work.
@@ -58,8 +59,19 @@ impl Host {
         self.notices.extend(sendbox.data_plane.drain_notices());
     }
 
-    /// What the sendbox does now; `None` without one.
-    pub fn sendbox_status(&mut self) -> Option<Result<SendboxRow, String>> {
+    /// What the boxes of bundles do now.
+    ///
+    /// # Errors
+    /// One of them does not answer, as a sentence.
+    pub fn boxes(&mut self) -> Result<BoxRows, String> {
+        let receivebox = self.receivebox.as_ref().map(RunningReceivebox::status);
+        Ok(BoxRows {
+            sendbox: self.sendbox_row().transpose()?,
+            receivebox: receivebox.transpose()?,
+        })
+    }
+
+    fn sendbox_row(&mut self) -> Option<Result<SendboxRow, String>> {
         let sendbox = self.sendbox.as_mut()?;
         let config = self.config.sendbox.as_ref()?;
         let name = sendbox.data_plane.name();
