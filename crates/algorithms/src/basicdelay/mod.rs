@@ -12,11 +12,13 @@ use fairwater_plane::{
     Algorithm, AlgorithmError, Control, Flow, FlowInfo, MAX_RATE, Programs, Report,
 };
 
+use crate::bundle::is_bundle;
 use crate::parameter::{Configuration, ParameterField, ParameterSpec};
 use crate::rate_control::basic_delay::Loop;
 use crate::rate_control::drain::{Drain, Phase};
 use crate::rate_control::history::Rates;
 use crate::rate_control::{Counts, EMPTY_US, Handles, MEMORY_US, Meter};
+use crate::windowed::WindowedMax;
 
 /// How a [`BasicDelay`] behaves.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -72,6 +74,9 @@ const MOST_GROWTH: f64 = 0.25;
 /// Greatest rate, as a multiple of the rate received: an application that sends less than the rate
 /// leaves the queue empty.
 const MOST: f64 = 2.0;
+/// Window of the greatest rate received, µs, which stands for that in a bundle: BBR's for the bottleneck's bandwidth
+/// (Cardwell et al., ACM Queue 2016). A bundle's traffic pauses, and goes on at once.
+const GREATEST_WINDOW_OF_BUNDLE_US: u64 = 10_000_000;
 /// A queue that is longer than the target by this share of a loop, and by so many µs, is drained: the
 /// capacity has fallen, and what waits tells nothing new until it has left.
 const LONG_LOOPS: f64 = 0.1;
@@ -125,6 +130,7 @@ impl Algorithm for BasicDelay {
             busy_us: info.now_us,
             relief: 0.0,
             held_until_us: 0,
+            greatest: is_bundle(info).then(WindowedMax::default),
             rate,
         })
     }
@@ -147,6 +153,8 @@ struct BasicDelayFlow {
     relief: f64,
     /// Until then S and R are of packets from before the queue was drained, µs.
     held_until_us: u64,
+    /// Of a bundle, the greatest rate received lately, bytes/s.
+    greatest: Option<WindowedMax>,
     /// Bytes/s; `None` in slow start.
     rate: Option<f64>,
 }
@@ -195,9 +203,14 @@ impl BasicDelayFlow {
                 rate * (1.0 + growth * (since_us / loop_us).min(1.0))
             }
             Phase::Control => {
+                // What a bundle sends below its rate comes in bursts, whose spacing says little of the path.
+                let told = match self.greatest {
+                    Some(_) => rate.min(rates.sent),
+                    None => rate,
+                };
                 let step = Loop {
                     scale: rate,
-                    spare: rate * (1.0 - rates.sent / rates.received),
+                    spare: told * (1.0 - rates.sent / rates.received),
                     late_us,
                     loop_us,
                     since_us,
@@ -205,8 +218,19 @@ impl BasicDelayFlow {
                 (rate + step.step()).max(rate.min(rates.received / 2.0))
             }
         };
-        let most = if rates.lost > LOSS_SHARE { 1.0 } else { MOST };
-        next.min(most * rates.received)
+        let received = match &mut self.greatest {
+            Some(greatest) => {
+                let now = rates.received as u64;
+                greatest.update(seen.time_us, now, GREATEST_WINDOW_OF_BUNDLE_US) as f64
+            }
+            None => rates.received,
+        };
+        let most = if rates.lost > LOSS_SHARE {
+            rates.received
+        } else {
+            MOST * received
+        };
+        next.min(most)
     }
 
     fn send(&self, rate: f64, srtt_us: u64, acked: u64, control: &mut Control) {

@@ -49,17 +49,36 @@ const SHORT_TIME: Duration = Duration::from_secs(3);
 /// After a return to control, the patience is this for so long: the others may have paused only.
 const PROBATION_PATIENCE: Duration = Duration::from_millis(300);
 const PROBATION: Duration = Duration::from_secs(15);
-/// Time constant of the received rate, and of the decay of its maximum.
+/// Time constants of the received rate, of what the bundle has on average, and of the decay of its maximum. An average
+/// over a shorter time would follow the algorithm down before a probe has told who fills the queue.
 const RATE_TIME: f64 = 0.3;
+const USUAL_TIME: f64 = 10.0;
 const PEAK_TIME: f64 = 20.0;
 /// A bundle with less than this share of that maximum gives way: half as long a queue is long then, since some
 /// algorithms give way to a few ms.
 const GIVES_WAY: f64 = 0.75;
 
-/// Least share of its rate that a bundle keeps while the queue is long and no probe has told why.
-const LEAST_OF_RATE: f64 = 0.7;
-/// With less than this share of the former rate arriving, the path carries less, whatever the bundle sends.
+/// While others fill the queue and no probe has told why, a bundle keeps what it has on average: the averages of all
+/// that share a link are together no more than the link carries, so the queue does not grow for long. But no more than
+/// this share of the most that came lately, since the queue may be of the bundle's own making: BBR's share to drain
+/// what it queued (Cardwell et al., ACM Queue 2016).
+const LEAST_OF_PEAK: f64 = 0.75;
+/// With less than this share of that rate arriving, the path carries less, whatever the bundle sends.
 const RATE_STAYS: f64 = 0.6;
+/// The queue is short again for so long: the algorithm had time to return to the rate that the bundle kept.
+const KEEP_TIME: Duration = Duration::from_secs(1);
+/// A queue of at most this part of a long one is empty.
+const EMPTY_OF_LONG: u32 = 8;
+/// Time constant of the share of the time in which the queue is empty, s.
+const EMPTY_TIME: f64 = 3.0;
+/// Beside traffic that fills the buffer the queue never empties, if the buffer holds what a flow gives up after a
+/// loss; beside other traffic it is empty for the share of the link that nobody uses. This much of that share ends
+/// pass-through.
+const EMPTY_SHARE: f64 = 0.1;
+/// In pass-through probes become rarer, up to this multiple of their interval, while nothing changes.
+const MOST_INTERVALS: u32 = 4;
+/// Something has changed when the bundle receives this many times what it has on average: others have left.
+const RISE: f64 = 1.3;
 /// A longer time between ticks is a pause.
 const GAP: Duration = Duration::from_millis(500);
 
@@ -70,6 +89,8 @@ pub enum Evidence {
     Probe(ProbeResult),
     /// The network's queue was short for this time: its mean delay.
     Short(Duration, Duration),
+    /// The network's queue was empty for this share of the latest seconds.
+    Empty(f64),
 }
 
 impl fmt::Display for Evidence {
@@ -94,6 +115,11 @@ impl fmt::Display for Evidence {
                 "the network's queue was {:.1} ms long on average for {:.0} ms",
                 ms(mean),
                 ms(time)
+            ),
+            Self::Empty(share) => write!(
+                f,
+                "the network's queue was empty for {:.0} % of the latest {EMPTY_TIME:.0} s",
+                share * 100.0
             ),
         }
     }
@@ -122,8 +148,17 @@ pub struct Detector {
     receive_rate: Option<f64>,
     /// Its maximum, which decays.
     peak_rate: f64,
-    /// The mean when the queue became long.
-    rate_before: f64,
+    /// Its mean over some seconds, and the time over which that was taken so far, s.
+    usual_rate: (f64, f64),
+    /// Until then the bundle keeps its usual rate, in the queue that others fill.
+    keeps_until: Time,
+    /// Since when packets wait at the sendbox.
+    backlogged_since: Time,
+    /// Share of the latest seconds in which the queue was empty, and how much of that ends pass-through.
+    empty_share: f64,
+    empty_needed: f64,
+    /// Multiples of the interval between probes in pass-through.
+    intervals: u32,
     last: Time,
     /// Since when the mean is on its present side of the threshold.
     is_long: bool,
@@ -150,7 +185,12 @@ impl Detector {
             mean: 0.0,
             receive_rate: None,
             peak_rate: 0.0,
-            rate_before: 0.0,
+            usual_rate: (0.0, 0.0),
+            keeps_until: Time::ZERO,
+            backlogged_since: Time::ZERO,
+            empty_share: 0.0,
+            empty_needed: EMPTY_SHARE,
+            intervals: 1,
             last: Time::ZERO,
             is_long: false,
             side_since: Time::ZERO,
@@ -176,14 +216,16 @@ impl Detector {
         self.probe.as_ref().map(Probe::rate)
     }
 
-    /// Least rate while the bundle is controlled and the queue is long, until a probe has told who fills the queue,
-    /// bytes/s: an algorithm that gives way to buffer-filling traffic loses no more meanwhile. `None` where the path
-    /// carries less than before.
+    /// Least rate while the bundle is controlled and others fill the queue, until a probe has told who does, bytes/s:
+    /// an algorithm that gives way loses no more meanwhile. `None` where the path carries less than before.
     #[must_use]
     pub fn least_rate(&self) -> Option<f64> {
-        let is_suspicion = self.is_long && self.verdict == CrossTraffic::Inelastic;
-        let stays = self.receive_rate? > RATE_STAYS * self.rate_before;
-        (is_suspicion && stays).then_some(LEAST_OF_RATE * self.rate_before)
+        let keeps = self.verdict == CrossTraffic::Inelastic && self.last < self.keeps_until;
+        keeps.then_some(self.kept_rate())
+    }
+
+    fn kept_rate(&self) -> f64 {
+        self.usual_rate.0.min(LEAST_OF_PEAK * self.peak_rate)
     }
 
     /// An RTT sample of the bundle.
@@ -211,6 +253,9 @@ impl Detector {
             let mean = self.receive_rate.get_or_insert(rate);
             *mean += (1.0 - libm::exp(-step / RATE_TIME)) * (rate - *mean);
             self.peak_rate = (self.peak_rate * libm::exp(-step / PEAK_TIME)).max(*mean);
+            let (usual, time) = &mut self.usual_rate;
+            *time = (*time + step).min(USUAL_TIME);
+            *usual += (step / time.max(step).max(1e-3)) * (rate - *usual);
         }
         if !seen.limits {
             self.probe = None;
@@ -225,10 +270,13 @@ impl Detector {
         } else {
             long
         };
-        let is_long = self.mean > long.as_secs_f64();
-        if is_long && !self.is_long {
-            self.rate_before = self.receive_rate.unwrap_or(0.0);
+        if !seen.is_backlogged {
+            self.backlogged_since = now;
         }
+        self.keep_rate(now, queue > long / 2);
+        let is_empty = f64::from(queue <= long / EMPTY_OF_LONG);
+        self.empty_share += (1.0 - libm::exp(-step / EMPTY_TIME)) * (is_empty - self.empty_share);
+        let is_long = self.mean > long.as_secs_f64();
         if is_long != self.is_long {
             self.is_long = is_long;
             self.side_since = now;
@@ -260,6 +308,15 @@ impl Detector {
                 None
             }
             CrossTraffic::Elastic => {
+                if self.empty_share >= self.empty_needed {
+                    let evidence = Evidence::Empty(self.empty_share);
+                    return Some(self.change(now, CrossTraffic::Inelastic, evidence));
+                }
+                let received = self.receive_rate.unwrap_or(0.0);
+                if self.intervals > 1 && received > RISE * self.usual_rate.0 {
+                    self.intervals = 1;
+                    self.next_probe = self.next_probe.min(self.aligned(now));
+                }
                 if !is_long {
                     if let (true, Some(result)) =
                         (self.against > 0 && now >= self.next_probe, self.result)
@@ -330,9 +387,26 @@ impl Detector {
             self.is_long = false;
             self.mean = result.after.as_secs_f64();
         } else {
+            self.intervals = (self.intervals * 2).min(MOST_INTERVALS);
             self.next_probe = self.aligned(now);
         }
         None
+    }
+
+    /// Whether the bundle keeps its usual rate, now that the queue is long or not.
+    fn keep_rate(&mut self, now: Time, is_long: bool) {
+        if is_long {
+            self.keeps_until = now + KEEP_TIME;
+        }
+        let received = self.receive_rate.unwrap_or(0.0);
+        let had_enough = now.since(self.backlogged_since).as_secs_f64() > 2.0 * RATE_TIME;
+        let is_less = had_enough && received < RATE_STAYS * self.kept_rate();
+        if now < self.keeps_until && is_less {
+            // The path carries less.
+            self.keeps_until = now;
+            self.peak_rate = received;
+            self.usual_rate.0 = received;
+        }
     }
 
     fn change(&mut self, now: Time, verdict: CrossTraffic, evidence: Evidence) -> Evidence {
@@ -341,19 +415,30 @@ impl Detector {
         self.result = None;
         self.side_since = now;
         self.patience = FIRST_PATIENCE;
+        self.intervals = 1;
         self.next_probe = match verdict {
             CrossTraffic::Inelastic => {
                 self.probation_until = now + PROBATION;
                 now
             }
-            CrossTraffic::Elastic => self.aligned(now + FIRST_PROBE),
+            CrossTraffic::Elastic => {
+                // An empty queue that did not mean that the others were gone means less the next time.
+                let is_relapse = now < self.probation_until;
+                self.empty_needed = if is_relapse {
+                    (2.0 * self.empty_needed).min(0.8)
+                } else {
+                    EMPTY_SHARE
+                };
+                self.empty_share = 0.0;
+                self.aligned(now + FIRST_PROBE)
+            }
         };
         evidence
     }
 
     /// The next time at which bundles of this box probe.
     fn aligned(&self, now: Time) -> Time {
-        let interval = PROBE_INTERVAL.as_nanos() as u64;
+        let interval = (PROBE_INTERVAL * self.intervals).as_nanos() as u64;
         let shift = self.shift.as_nanos() as u64 % interval;
         let periods = now.as_nanos().saturating_sub(shift) / interval + 1;
         Time::from_nanos(periods * interval + shift)

@@ -34,7 +34,7 @@ pub struct Estimates {
     pub receive_rate: Option<f64>,
     /// Share of the latest boundary packets that arrived out of order, 0 to 1.
     pub out_of_order: Option<f64>,
-    /// Share of the latest marks that feedback matched, 0 to 1.
+    /// Share of the latest marks that feedback matched, without those of lost packets, 0 to 1.
     pub match_ratio: Option<f64>,
     /// Share of the packets that pass the receivebox, 0 to 1.
     pub coverage: f64,
@@ -57,6 +57,8 @@ pub struct Estimator {
     min_rtt: MinRtt,
     order: OrderMonitor,
     resolved: History,
+    /// Marks of lost packets that have not gone unmatched yet, as many as so many losses have on average.
+    lost_marks: f64,
     /// Marks that went unmatched, by the fields of their packets.
     unmatched: [u64; IdentityFields::ALL.len()],
     loss: LossMonitor,
@@ -100,6 +102,7 @@ impl Default for Estimator {
             min_rtt: MinRtt::default(),
             order: OrderMonitor::default(),
             resolved: History::default(),
+            lost_marks: 0.0,
             unmatched: [0; IdentityFields::ALL.len()],
             loss: LossMonitor::default(),
             sent: (0, 0),
@@ -233,6 +236,7 @@ impl Estimator {
     /// sign of a path that changes packets.
     pub fn on_receivebox_restart(&mut self) {
         self.resolved = History::default();
+        self.lost_marks = 0.0;
         self.unheard = self.sent.1;
         self.counters = None;
         self.window.clear();
@@ -373,6 +377,10 @@ impl Estimator {
         }
         // The receivebox has never told of boundaries that are none under its own N.
         if self.receivebox_epoch.begins_at(mark.boundary) {
+            if self.lost_marks >= 1.0 {
+                self.lost_marks -= 1.0;
+                return;
+            }
             self.resolved.push(false);
             self.unmatched[mark.fields.index()] += 1;
         }
@@ -435,11 +443,17 @@ impl Estimator {
         self.loss_told_at = self.loss_told_at.max(packets);
         let lost = self.loss.update(gaps, sent);
         self.progress.lost = self.progress.lost.saturating_add(lost);
+        // One packet in N is a boundary, so one lost packet in N leaves a mark unmatched, some round trips later.
+        let marks = lost as f64 / self.receivebox_epoch.packets() as f64;
+        self.lost_marks = (self.lost_marks + marks).min(MAX_LOST_MARKS);
     }
 }
 
 /// Epochs that are taken for received while their feedback is awaited: longer ones are one in 50.
 const MAX_UNTOLD_EPOCHS: f64 = 4.0;
+
+/// Most marks of lost packets that are waited for.
+const MAX_LOST_MARKS: f64 = 1_024.0;
 
 /// The least coverage that rates are corrected by.
 const MIN_COVERAGE: f64 = 0.5;

@@ -406,7 +406,14 @@ impl SendBundle {
             Mode::Observe | Mode::Measure | Mode::Released(_) => self.draining_rate(),
         };
         if self.mode != Mode::PassThrough {
-            self.hold_at = enforced.map(|enforced| enforced.hold_at);
+            // A rate above the algorithm's needs a window above its own.
+            let raised = enforced.filter(|enforced| rate > Some(enforced.rate));
+            let window = raised.and(rate).zip(estimates.mean_rtt).map(|(rate, rtt)| {
+                let bytes = rate as f64 * rtt.as_secs_f64();
+                (bytes as u64).saturating_add(self.epoch.packets() * u64::from(PACKET_BYTES))
+            });
+            let hold_at = enforced.map(|enforced| enforced.hold_at);
+            self.hold_at = hold_at.map(|at| at.max(window.unwrap_or(0)));
             self.set_rate(rate);
         }
     }

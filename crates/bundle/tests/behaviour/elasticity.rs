@@ -128,29 +128,92 @@ fn window_limited_traffic_is_found_and_constant_traffic_is_not() {
     }
 }
 
-/// The bundle's own end hosts keep the queue long in pass-through: the queue alone does not tell that others are gone.
+/// The bundle's own end hosts keep the queue long in pass-through, and take what the others leave: the queue alone
+/// does not tell that the others are gone.
 #[test]
 fn it_is_found_within_seven_seconds_that_the_others_are_gone() {
     for base in [20, 50, 100] {
         for share in [0.5, 0.7] {
-            let mut fluid = Fluid::elastic(base, share);
-            fluid.run(12.0);
-            assert_eq!(fluid.detector.verdict(), CrossTraffic::Elastic);
-            let queue = fluid.queue;
-            fluid.cross = Cross::Constant(1.003 - share);
-            fluid.queue = queue.max(0.5 * fluid.base);
-            let changed = fluid.now;
-            fluid.run(10.0);
-            let (at, evidence) = *fluid.evidence.last().unwrap();
-            assert_eq!(
-                fluid.detector.verdict(),
-                CrossTraffic::Inelastic,
-                "{base} ms, {share}: {:?}",
-                fluid.evidence
-            );
-            assert!(at - changed <= 7.0, "{base} ms, {share}: {evidence}");
+            for seconds in [12.0, 40.0] {
+                let mut fluid = Fluid::elastic(base, share);
+                fluid.run(seconds);
+                assert_eq!(fluid.detector.verdict(), CrossTraffic::Elastic);
+                let queue = fluid.queue;
+                fluid.cross = Cross::Constant(0.003);
+                fluid.share = 1.0;
+                fluid.queue = queue.max(0.5 * fluid.base);
+                let changed = fluid.now;
+                fluid.run(10.0);
+                let (at, evidence) = *fluid.evidence.last().unwrap();
+                assert_eq!(
+                    fluid.detector.verdict(),
+                    CrossTraffic::Inelastic,
+                    "{base} ms, {share}: {:?}",
+                    fluid.evidence
+                );
+                assert!(at - changed <= 7.0, "{base} ms, {share}: {evidence}");
+            }
         }
     }
+}
+
+/// A link with room to spare has an empty queue now and then, and a buffer that a window fills has none. So a bundle
+/// that has too little to send for a probe learns that the others are gone as well.
+#[test]
+fn a_queue_that_empties_ends_pass_through_without_a_probe() {
+    let mut fluid = Fluid::elastic(50, 0.5);
+    fluid.run(10.0);
+    assert_eq!(fluid.detector.verdict(), CrossTraffic::Elastic);
+    let began = fluid.now;
+    let mut returned = None;
+    let mut tick = 0_u32;
+    while returned.is_none() && fluid.now < began + 7.0 {
+        // Bursts: 400 ms of a queue of 40 ms, then 100 ms without any.
+        let queue = if tick % 50 < 40 { 40 } else { 0 };
+        tick += 1;
+        fluid.now += STEP;
+        let now = Time::from_nanos((fluid.now * 1e9) as u64);
+        fluid.detector.on_rtt(now, Duration::from_millis(50 + queue));
+        returned = fluid.detector.on_tick(Observation {
+            now,
+            receive_rate: Some(0.4 * LINK),
+            is_backlogged: false,
+            limits: true,
+        });
+    }
+    assert!(matches!(returned, Some(Evidence::Empty(_))), "{returned:?}");
+    let text = returned.unwrap().to_string();
+    assert!(text.starts_with("the network's queue was empty for 1"), "{text}");
+}
+
+/// An algorithm gives way to a queue that others fill; the bundle keeps what it has on average until a probe has told
+/// who does, and gives that up where the path carries less.
+#[test]
+fn a_bundle_keeps_its_usual_rate_in_a_queue_that_others_fill() {
+    let mut detector = Detector::new(Duration::ZERO);
+    let mut least = |from: u64, rate: f64, queue: u64| {
+        let mut least = None;
+        for tick in from..from + 100 {
+            let now = Time::from_millis(10 * tick);
+            detector.on_rtt(now, Duration::from_millis(50 + queue));
+            detector.on_tick(Observation {
+                now,
+                receive_rate: Some(rate),
+                is_backlogged: true,
+                limits: true,
+            });
+            least = detector.least_rate();
+        }
+        least
+    };
+    // It was at 8 MB/s and at 4: 6 on average.
+    for second in 0..10 {
+        assert_eq!(least(200 * second, 8e6, 0), None);
+        assert_eq!(least(200 * second + 100, 4e6, 0), None);
+    }
+    let kept = least(2_000, 4e6, 30).unwrap();
+    assert!((5e6..=6e6).contains(&kept), "{kept}");
+    assert_eq!(least(2_100, 1e6, 30), None, "the path carries less");
 }
 
 #[test]

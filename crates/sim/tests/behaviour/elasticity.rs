@@ -167,6 +167,71 @@ fn changes(outcome: &Outcome) -> String {
         .collect()
 }
 
+/// Median and mean completion time, ms, of the first flow's requests that began from `from` to `until`, s; and how
+/// many there are.
+fn completion_ms(outcome: &Outcome, (from, until): (u64, u64)) -> (f64, f64, usize) {
+    let requests = outcome.flows[0].requests.iter();
+    let within = requests.filter(|request| {
+        (1_000 * from..1_000 * until).contains(&(request.start.as_nanos() / 1_000_000))
+    });
+    let mut took: Vec<f64> = within.map(|r| r.took.as_secs_f64() * 1e3).collect();
+    took.sort_by(f64::total_cmp);
+    let median = took.get(took.len() / 2).copied().unwrap_or(0.0);
+    let mean = took.iter().sum::<f64>() / took.len().max(1) as f64;
+    (median, mean, took.len())
+}
+
+/// Tries of parameters, with seeds that no figure is reported of.
+#[test]
+#[ignore = "takes minutes"]
+fn tries() {
+    let what = std::env::var("FAIRWATER_TRY").unwrap_or_default();
+    let algorithm = std::env::var("FAIRWATER_ALGORITHM").unwrap_or_default();
+    let seeds: u64 = std::env::var("FAIRWATER_SEEDS").map_or(1, |n| n.parse().unwrap());
+    let algorithm = SPECS
+        .iter()
+        .map(|spec| spec.split(':').next().unwrap())
+        .find(|name| *name == algorithm);
+    for seed in 101..101 + seeds {
+        let case = Case {
+            bundles: vec![(requests(48.0), 1)],
+            seed,
+            algorithm,
+            ..Case::new(60)
+        };
+        let (case, parts) = match what.as_str() {
+            "11" => (case.cross(requests(30.0), 1, 0, 60), vec![(0, 60)]),
+            "10" => {
+                let case = case.cross(Traffic::Bulk, 1, 10, 30);
+                (case.cross(requests(32.0), 1, 30, 60), vec![(0, 10), (15, 30), (37, 60)])
+            }
+            "10c" => {
+                let case = case.cross(Traffic::Bulk, 1, 10, 30);
+                (case.cross(constant(32.0), 1, 30, 60), vec![(0, 10), (15, 30), (37, 60)])
+            }
+            _ => {
+                let case = Case {
+                    bundles: vec![(Traffic::Bulk, 20)],
+                    ..case
+                };
+                let count = what.parse().unwrap_or(20);
+                (case.cross(Traffic::Bulk, count, 0, 60), vec![(20, 60)])
+            }
+        };
+        let outcome = case.run();
+        println!("seed {seed} {algorithm:?}:\n{}", changes(&outcome));
+        for part in parts {
+            let passing = algorithm.map(|_| passing(&outcome, 0, part));
+            let (median, mean, count) = completion_ms(&outcome, part);
+            let mbit = match algorithm {
+                Some(_) => throughput(&outcome, 0, part),
+                None => 0.0,
+            };
+            println!("  {part:?}: {count} in {median:.1} ms, mean {mean:.1}; {mbit:.1} Mbit/s, passing {passing:?}");
+        }
+    }
+}
+
 /// Figure 10 in short: nothing, a backlogged flow, and a constant rate beside requests.
 #[test]
 fn a_bundle_lets_its_traffic_pass_while_a_backlogged_flow_competes() {
