@@ -116,7 +116,7 @@ bench-quic: setup ## what an algorithm costs a QUIC server on noq: each ACK fram
 
 bench-utcp: setup ## a TCP in user space against the kernel's, itself simulated, and QUIC; 6 GB with loss; AF_XDP (root)
 	$(CARGO) build --release --locked --package fairwater-bench
-	$(CARGO) build --release --locked --package fairwater-utcp --features af-xdp --example throughput
+	$(CARGO) build --release --locked --package fairwater-utcp --example throughput
 	for name in utcp transports; do $(SUDO) $(TARGET_DIR)/release/fairwater-bench $$name || exit 1; done
 	FAIRWATER_REQUIRE_PRIVILEGED=1 $(CARGO) $(if $(SUDO),$(RUN_AS_ROOT)) test --release --locked --package fairwater-utcp --test kernel -- --ignored --nocapture
 	for device in "" xdp xdp-native; do $(SUDO) $(TARGET_DIR)/release/examples/throughput 10 $$device || exit 1; done

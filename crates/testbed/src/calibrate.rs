@@ -10,7 +10,7 @@ use fairwater_net::{CapacitySpec, LinkSpec, Rate};
 use fairwater_results::{Lateness, TrafficProgram};
 
 use crate::clock::Clock;
-use crate::emulator::{Emulator, ask_for_punctuality, lateness};
+use crate::emulator::{Emulator, Urgency, ask_for_punctuality, lateness};
 use crate::error::TestbedError;
 use crate::path::Path;
 use crate::preflight;
@@ -186,7 +186,7 @@ impl Sockets {
         let done = AtomicBool::new(false);
         thread::scope(|scope| {
             let receiver = scope.spawn(|| -> io::Result<T> {
-                ask_for_punctuality();
+                ask_for_punctuality(Urgency::Network);
                 let mut packet = [0; 2048];
                 let mut quiet_since = Instant::now();
                 loop {
@@ -205,7 +205,7 @@ impl Sockets {
                 }
             });
             let sender = scope.spawn(|| {
-                ask_for_punctuality();
+                ask_for_punctuality(Urgency::Network);
                 let sent = send();
                 done.store(true, Ordering::Relaxed);
                 sent

@@ -206,7 +206,7 @@ struct Bottleneck {
 
 impl Direction {
     fn run(mut self) -> io::Result<DirectionLog> {
-        let real_time = ask_for_punctuality();
+        let real_time = ask_for_punctuality(Urgency::Network);
         while !self.stop.load(Ordering::Relaxed) {
             self.deliver()?;
             if self.accept()? == READ_BATCH {
@@ -321,12 +321,23 @@ pub(crate) fn lateness(histogram_ns: &Histogram<u64>) -> Lateness {
 /// Room for one packet of the devices' MTU.
 const BUFFER_BYTES: usize = 2048;
 
+/// How urgent a thread of the lab is, of those that are to be on time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Urgency {
+    /// It moves packets.
+    Network = 10,
+    /// It sends or receives what they carry.
+    Traffic = 5,
+}
+
 /// Asks that the calling thread be woken on time: timers to the nanosecond, and real-time
 /// priority. Whether it got the priority; without, it still works, later.
-pub(crate) fn ask_for_punctuality() -> bool {
+pub(crate) fn ask_for_punctuality(urgency: Urgency) -> bool {
     // Refused by no kernel; the lateness would show it.
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
-    let priority = libc::sched_param { sched_priority: 10 };
+    let priority = libc::sched_param {
+        sched_priority: urgency as i32,
+    };
     #[expect(unsafe_code, reason = "rustix cannot set a scheduling policy")]
     // SAFETY: the call reads one `sched_param` and concerns the calling thread alone.
     unsafe {

@@ -3,7 +3,7 @@
 //!
 //! ```sh
 //! sudo cargo run --release -p fairwater-utcp --example throughput -- 10
-//! sudo cargo run --release -p fairwater-utcp --features af-xdp --example throughput -- 10 xdp
+//! sudo cargo run --release -p fairwater-utcp --example throughput -- 10 xdp
 //! ```
 //!
 //! Prints the rate that arrives and the CPU time of the sending thread. Writing to a TUN device runs the kernel's

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::{Finished, FlowSpec};
-use crate::emulator::ask_for_punctuality;
+use crate::emulator::{Urgency, ask_for_punctuality};
 use crate::error::TestbedError;
 use fairwater_netlink::enter;
 
@@ -172,7 +172,7 @@ fn unspecified(like: IpAddr) -> IpAddr {
 /// Reads all that one connection brings.
 fn receive(listener: &TcpListener, stop: &AtomicBool) -> io::Result<()> {
     // A reader that waits for the machine's other load closes the window, and would limit the flow.
-    ask_for_punctuality();
+    ask_for_punctuality(Urgency::Traffic);
     listener.set_nonblocking(true)?;
     let mut stream = loop {
         match listener.accept() {
@@ -218,7 +218,7 @@ impl Outgoing {
         if self.start >= self.end {
             return Ok(());
         }
-        ask_for_punctuality();
+        ask_for_punctuality(Urgency::Traffic);
         enter(self.namespace.as_fd())?;
         let begun = Instant::now();
         while let Some(left) = self.start.checked_sub(begun.elapsed()) {

@@ -15,7 +15,7 @@ use fairwater_results::SocketSample;
 use super::FlowSpec;
 use super::user::UserLog;
 use crate::clock::Clock;
-use crate::emulator::ask_for_punctuality;
+use crate::emulator::{Urgency, ask_for_punctuality};
 use crate::error::TestbedError;
 use crate::path::Path;
 
@@ -121,7 +121,7 @@ impl QuicFlows {
         let thread = thread::Builder::new()
             .name("lab-receiver".to_owned())
             .spawn(move || {
-                ask_for_punctuality();
+                ask_for_punctuality(Urgency::Traffic);
                 enter(namespace.as_fd()).map_err(|error| error.to_string())?;
                 let mut listening = || {
                     // Nobody waits any longer if this fails.
@@ -163,7 +163,7 @@ impl QuicFlows {
         };
         let begun = Instant::now();
         let send = move || {
-            ask_for_punctuality();
+            ask_for_punctuality(Urgency::Traffic);
             enter(namespace.as_fd()).map_err(|error| error.to_string())?;
             while let Some(left) = start.checked_sub(begun.elapsed()) {
                 if stop.load(Ordering::Relaxed) {

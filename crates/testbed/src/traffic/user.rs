@@ -21,7 +21,7 @@ use fairwater_utcp::{
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use super::{FlowSpec, bulk};
-use crate::emulator::ask_for_punctuality;
+use crate::emulator::{Urgency, ask_for_punctuality};
 use crate::error::TestbedError;
 use crate::path::{MTU, Path};
 
@@ -247,7 +247,7 @@ fn send(
     clock: crate::clock::Clock,
     stop: &AtomicBool,
 ) -> io::Result<UserLog> {
-    ask_for_punctuality();
+    ask_for_punctuality(Urgency::Network);
     let mtu = u16::try_from(MTU).unwrap_or(u16::MAX);
     let endpoint = EndpointConfig {
         connection: Config {
