@@ -83,31 +83,24 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let (remote, trust) = (server.address(), server.fingerprint());
     let (stop, over) = (AtomicBool::new(false), AtomicBool::new(false));
     let begun = AtomicU32::new(0);
+    let (stop, hash) = (&stop, hash.as_str());
     let (all, planes) = thread::scope(|scope| {
-        let (stop, hash) = (&stop, hash.as_str());
         let serving = scope.spawn(move || serve(server, stop));
         let clients: Vec<_> = (0..arguments.at_once)
             .map(|_| scope.spawn(|| transfers(arguments, remote, trust, hash, &begun, &over)))
             .collect();
         let planes = kill_planes(arguments, &socket, &factory);
         over.store(true, Ordering::Relaxed);
-        let mut all = Transfers::default();
-        let mut failure = None;
-        for client in clients {
-            match client.join().ok().context("a client panicked")? {
-                Ok(each) => {
-                    all.done += each.done;
-                    all.stall = all.stall.max(each.stall);
-                }
-                Err(error) => failure = Some(error),
-            }
-        }
+        let joined: Vec<_> = clients.into_iter().map(|client| client.join()).collect();
         stop.store(true, Ordering::Relaxed);
         serving.join().ok().context("the server panicked")?;
-        match failure {
-            Some(error) => Err(error),
-            None => Ok((all, planes?)),
+        let mut all = Transfers::default();
+        for each in joined {
+            let each = each.ok().context("a client panicked")??;
+            all.done += each.done;
+            all.stall = all.stall.max(each.stall);
         }
+        anyhow::Ok((all, planes?))
     })?;
     println!(
         "{} transfers of {} bytes, every hash equal; {} planes killed",

@@ -75,11 +75,19 @@ pub struct fw_flow_state {
     pub controller: u32,
     /// The number of the program that runs; 0 for none.
     pub program: u32,
+    /// The last delivery rate that fw_flow_ack was told (Flow.rate_incoming), bytes per second, for the
+    /// program that owns the connection: the window over the RTT is no rate. 0 before the first.
+    pub delivery_rate: u64,
+    /// Whether the application had less to send than the path takes: the path may carry more. 0 or 1.
+    pub app_limited: u32,
+    /// How many of the last 16 ACKs that delivered something were not application-limited: 0 says
+    /// nothing about what the path could carry.
+    pub confidence: u32,
 }
 
 // SAFETY: `repr(C)`, `size` first, and integers all the way.
 unsafe impl Versioned for fw_flow_state {
-    const FIRST: usize = size_of::<Self>();
+    const FIRST: usize = offset_of!(Self, delivery_rate);
 }
 
 /// The value of a flow in C.

@@ -57,6 +57,12 @@ struct TransportFlow {
     /// Window and rate that the transport was last given, bytes and bytes/s.
     cwnd: u64,
     rate: u64,
+    /// The last delivery rate, bytes/s.
+    delivery_rate: u64,
+    app_limited: bool,
+    /// One bit an ACK that delivered something, the last in the lowest: it was not
+    /// application-limited.
+    history: u16,
 }
 
 impl TransportFlow {
@@ -64,7 +70,19 @@ impl TransportFlow {
         user_data: ptr::null_mut(),
         cwnd: 0,
         rate: 0,
+        delivery_rate: 0,
+        app_limited: false,
+        history: 0,
     };
+
+    /// Takes in what an ACK tells of the delivery rate.
+    fn measure(&mut self, signals: &Signals) {
+        self.app_limited = signals[Signal::AppLimited] != 0;
+        if signals[Signal::BytesAcked] | signals[Signal::BytesMisordered] != 0 {
+            self.history = self.history << 1 | u16::from(!self.app_limited);
+        }
+        self.delivery_rate = signals[Signal::RateIncoming];
+    }
 }
 
 impl Session {
@@ -189,7 +207,7 @@ impl Session {
         self.flows[slot] = TransportFlow {
             user_data,
             cwnd: info.cwnd,
-            rate: 0,
+            ..TransportFlow::VACANT
         };
         self.transmit(info.now_us);
         Ok(flow)
@@ -199,6 +217,9 @@ impl Session {
         let datapath = self.datapath_mut().ok_or(FW_ERROR_UNKNOWN_FLOW)?;
         let invoked = datapath.invoke(flow, signals);
         let changed = invoked.map_err(|_| FW_ERROR_UNKNOWN_FLOW)?;
+        if let Some(flow_record) = self.flows.get_mut(flow.slot as usize) {
+            flow_record.measure(signals);
+        }
         if let (Some(controls), Some(flow_record)) =
             (changed, self.flows.get_mut(flow.slot as usize))
         {
@@ -220,6 +241,8 @@ impl Session {
     pub(crate) fn state(&self, flow: FlowId) -> Result<fw_flow_state, fw_error> {
         let view = self.datapath().and_then(|datapath| datapath.flow(flow));
         let view = view.ok_or(FW_ERROR_UNKNOWN_FLOW)?;
+        let record = self.flows.get(flow.slot as usize);
+        let record = record.copied().unwrap_or(TransportFlow::VACANT);
         let controller = match view.state {
             FlowState::Waiting => fw_controller::FW_CONTROLLER_WAITING,
             FlowState::Running => fw_controller::FW_CONTROLLER_PROGRAM,
@@ -233,6 +256,9 @@ impl Session {
             rate: view.controls.rate,
             controller: controller as u32,
             program: view.program.unwrap_or(0),
+            delivery_rate: record.delivery_rate,
+            app_limited: record.app_limited.into(),
+            confidence: record.history.count_ones(),
         })
     }
 

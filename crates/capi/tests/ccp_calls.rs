@@ -285,6 +285,68 @@ fn an_agent_controls_a_connection_from_its_start_to_its_end() {
     assert_eq!(unsafe { ccp_invoke(conn) }, UNKNOWN_CONNECTION);
 }
 
+/// What a transport writes into its primitives is what the program reads: all of CCP's Table 2.
+#[test]
+fn every_primitive_reaches_the_program() {
+    const SIGNALS: [&str; 15] = [
+        "Ack.bytes_acked",
+        "Ack.packets_acked",
+        "Ack.bytes_misordered",
+        "Ack.packets_misordered",
+        "Ack.ecn_bytes",
+        "Ack.ecn_packets",
+        "Ack.lost_pkts_sample",
+        "(if Flow.was_timeout 1 0)",
+        "Flow.rtt_sample_us",
+        "Flow.rate_outgoing",
+        "Flow.rate_incoming",
+        "Flow.bytes_in_flight",
+        "Flow.packets_in_flight",
+        "Flow.bytes_pending",
+        "Ack.now",
+    ];
+    let declared: String = (0..15).map(|at| format!("(s{at} 0)")).collect();
+    let each = (0..).zip(SIGNALS);
+    let set: String = each
+        .map(|(at, signal)| format!("(:= Report.s{at} {signal})"))
+        .collect();
+    let source = format!("(def (Report {declared})) (when true {set} (report))");
+    let program = compile("all.ccp", &source).unwrap().program;
+    let body = portable::encode(&program, Append::Nothing).unwrap().body;
+    let mut install = encoded(&ToDatapath::Install {
+        idle_restart: true,
+        program: PROGRAM,
+        body: &body,
+    });
+    let rig = Rig::new(false);
+    let sender = Sender::default();
+    let conn = start(rig.datapath, &sender);
+    assert_eq!(read(rig.datapath, &mut install), 0);
+    assert_eq!(read(rig.datapath, &mut switched(flow(conn))), 0);
+    rig.agent().taken();
+    unsafe {
+        let prims = &mut (*conn).prims;
+        prims.bytes_acked = 101;
+        prims.packets_acked = 102;
+        prims.bytes_misordered = 103;
+        prims.packets_misordered = 104;
+        prims.ecn_bytes = 105;
+        prims.ecn_packets = 106;
+        prims.lost_pkts_sample = 107;
+        prims.was_timeout = true;
+        prims.rtt_sample_us = 109;
+        prims.rate_outgoing = 110;
+        prims.rate_incoming = 111;
+        prims.bytes_in_flight = 112;
+        prims.packets_in_flight = 113;
+        prims.bytes_pending = 114;
+        assert_eq!(ccp_invoke(conn), 0);
+    }
+    let expected =
+        "reported 1 [101, 102, 103, 104, 105, 106, 107, 1, 109, 110, 111, 112, 113, 114, 1]";
+    assert_eq!(rig.agent().taken(), [expected]);
+}
+
 /// In whatever dialect the agent speaks last; programs are not bound by libccp's then.
 #[test]
 fn a_plane_of_ours_is_spoken_to_in_our_dialect_and_libccp_s_agent_again_in_its_own() {

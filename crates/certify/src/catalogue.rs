@@ -3,7 +3,7 @@
 use std::fmt;
 
 use fairwater_experiment::Backend;
-use fairwater_reproduce::{Entry, Resolver};
+use fairwater_reproduce::{Entry, Resolver, World};
 use fairwater_scenario::{self as scenario, Scenario};
 use thiserror::Error;
 
@@ -169,7 +169,10 @@ struct Embedded<'a> {
 }
 
 impl Resolver for Embedded<'_> {
-    fn scenario(&self, file: &str, settings: &[String]) -> Result<Scenario, String> {
+    fn scenario(&self, file: &str, settings: &[String], world: World) -> Result<Scenario, String> {
+        if world != World::Sim {
+            return Err("sections are run in the simulator alone".to_owned());
+        }
         let source = self.section.source(self.candidate, settings)?;
         let source = source.ok_or_else(|| format!("there is no scenario {file}"))?;
         Scenario::parse(file, &source, Backend::Sim, self.resolver)

@@ -11,6 +11,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use fairwater_plane::Plane;
+use fairwater_proto::link::{Link, Listener, ring};
+use fairwater_proto::{Dialect, ToDatapath, Welcome};
 use fairwater_quic::certificate::Certificate;
 use fairwater_quic::transfer::{
     Content, Fetched, FileServer, Fingerprint, GetConfig, ServeConfig, Served, TransferError, get,
@@ -247,6 +249,72 @@ fn fifty_connections_share_one_plane() {
         "{served:?}"
     );
     assert_eq!(factory.status().flows, 0);
+}
+
+/// A plane that answers with bytes of a generator, some of which begin as messages do.
+fn send_nonsense(socket: &Path, stop: &AtomicBool) -> u64 {
+    let mut listener = ring::Listener::bind(socket, 1 << 18).unwrap();
+    let (mut links, mut sent) = (Vec::new(), 0_u64);
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut random = move || {
+        // xorshift64 (Marsaglia, 2003).
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    let mut greeting = Vec::new();
+    let welcome = ToDatapath::Welcome(Welcome {
+        instance: 7,
+        alive_us: 50_000,
+    });
+    Dialect::Own
+        .encode_to_datapath(&welcome, &mut greeting)
+        .unwrap();
+    while !stop.load(Ordering::Relaxed) {
+        links.extend(listener.accept().unwrap());
+        for link in &mut links {
+            let mut heard = [0; 1 << 16];
+            while link.receive(&mut heard).is_ok() {}
+            let length = random() as usize % 200;
+            let mut packet: Vec<u8> = (0..length).map(|_| random() as u8).collect();
+            match random() % 3 {
+                0 => packet = greeting.clone(),
+                1 => packet
+                    .splice(0..0, greeting[..2].iter().copied())
+                    .for_each(drop),
+                _ => {}
+            }
+            sent += u64::from(link.send(&packet).is_ok());
+        }
+        thread::sleep(Duration::from_micros(200));
+    }
+    sent
+}
+
+#[test]
+fn a_plane_that_sends_nonsense_moves_no_connection() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("plane.ring");
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let nonsense = scope.spawn(|| send_nonsense(&socket, &stop));
+        let factory = Options::default().plane(&socket).noq("copa").unwrap();
+        let server =
+            RunningServer::start(Content::Zeros(3_000_000), Some(Arc::clone(&factory)), None);
+        for _ in 0..3 {
+            assert_eq!(server.get(None).unwrap().bytes, 3_000_000);
+        }
+        let served = server.stop();
+        assert!(
+            served.iter().all(|each| each.failure.is_none()),
+            "{served:?}"
+        );
+        let status = factory.status();
+        assert_eq!((status.flows, status.running), (0, 0), "{status:?}");
+        stop.store(true, Ordering::Relaxed);
+        assert!(nonsense.join().unwrap() > 100);
+    });
 }
 
 /// The first datagram of a connection that will never go on.

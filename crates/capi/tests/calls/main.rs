@@ -423,6 +423,31 @@ fn structures_of_other_versions_are_understood_or_refused() {
         (size_of::<NewerState>(), 0)
     );
     assert!(newer.known.cwnd > 0);
+    // Callers of the first version do not know `delivery_rate` and what follows it.
+    newer.known.size = offset_of!(fw_flow_state, delivery_rate);
+    newer.known.delivery_rate = 7;
+    assert_eq!(unsafe { fw_flow_status(rig.datapath, flow, out) }, FW_OK);
+    assert_eq!(newer.known.delivery_rate, 7, "not touched");
+}
+
+#[test]
+fn the_application_learns_the_delivery_rate_and_what_it_says() {
+    let rig = Rig::attached();
+    let mut one = Recorder::default();
+    let flow = rig.start(&raw mut one);
+    let state = rig.state(flow);
+    assert_eq!((state.delivery_rate, state.confidence), (0, 0));
+    for at in 0..20 {
+        let mut signals = ack(1_000 * (at + 1));
+        signals.rate_incoming = 1_000_000 + at;
+        // The last four find the application with less to send than the path takes.
+        signals.app_limited = u64::from(at >= 16);
+        let code = unsafe { fw_flow_ack(rig.datapath, flow, &raw const signals) };
+        assert_eq!(code, FW_OK);
+    }
+    let state = rig.state(flow);
+    assert_eq!(state.delivery_rate, 1_000_019);
+    assert_eq!((state.app_limited, state.confidence), (1, 12));
 }
 
 #[test]

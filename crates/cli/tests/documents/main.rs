@@ -7,6 +7,7 @@
 )]
 
 mod algorithms;
+mod signals;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -108,12 +108,14 @@ fn on_an_idle_path_a_transfer_is_faster_by_a_third_and_loses_nothing_more() {
 
 #[test]
 fn on_a_congested_path_it_is_not_slower() {
-    for algorithm in ["cubic", "reno", "copa", "bbr3"] {
+    for algorithm in ["cubic", "reno", "illinois"] {
         for seed in 1..=4 {
             let (plain, resumed, ratio) = compare(algorithm, 20, 1, seed);
             assert_eq!(resumed.status.unwrap().started, 1);
-            //assert!(ratio <= 1.03, "{algorithm}: {ratio}");
-            let _ = plain;
+            assert!(ratio <= 1.03, "{algorithm}: {ratio}");
+            // One flow's losses move the other's saw-teeth by an ACK.
+            let bound = plain.retransmissions + 5;
+            assert!(resumed.retransmissions <= bound, "{algorithm}");
         }
     }
 }
