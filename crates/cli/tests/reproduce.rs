@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -180,4 +182,149 @@ fn the_catalogue_has_all_results_and_each_is_right() {
     let papers = ["ccp", "reproduction", "vcc", "bundler", "mystique"].map(of);
     assert_eq!(papers, [12, 7, 14, 14, 5]);
     assert_eq!(list.len(), 52);
+}
+
+/// All files below a folder, by name, with what is in them.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in fs::read_dir(next).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let name = path.strip_prefix(folder).unwrap().to_owned();
+                found.insert(name, fs::read(&path).unwrap());
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn the_atlas_is_the_same_byte_for_byte() {
+    let folder = small_catalogue();
+    let first = reproduce(folder.path(), &["--quiet", "--atlas", "first"]);
+    assert!(first.status.success(), "{}", text(&first.stderr));
+    assert!(text(&first.stderr).contains("Atlas: first/index.html"));
+    // From runs that are there, and from nothing.
+    let kept = reproduce(folder.path(), &["--kept", "--atlas", "kept"]);
+    assert_eq!(text(&kept.stdout), text(&first.stdout));
+    reproduce(folder.path(), &["--quiet", "--fresh", "--atlas", "again"]);
+    let first = files(&folder.path().join("first"));
+    assert_eq!(first, files(&folder.path().join("kept")));
+    assert_eq!(first, files(&folder.path().join("again")));
+    let html = |name: &str| text(&first[Path::new(name)]);
+    let index = html("index.html");
+    for expected in [
+        "<a href=\"paper/1.html\">paper:1</a>",
+        "sim: does not hold · 1 of 2 hold",
+        "bench: not run",
+    ] {
+        assert!(index.contains(expected), "{expected} is not in\n{index}");
+    }
+    let page = html("paper/1.html");
+    for expected in ["chip holds", "chip fails", "../assets/report.css", "<svg"] {
+        assert!(page.contains(expected), "{expected} is not in\n{page}");
+    }
+    assert!(html("paper/2.html").contains("benchmarks are run by hand"));
+    assert!(first.contains_key(Path::new("assets/report.js")));
+}
+
+/// What was never run is told so by `--kept`.
+#[test]
+fn nothing_runs_where_only_kept_runs_are_judged() {
+    let folder = small_catalogue();
+    let output = reproduce(folder.path(), &["paper:1", "--kept"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let shown = text(&output.stdout);
+    assert!(shown.contains("not run: Reno fills the link"), "{shown}");
+    assert!(shown.contains("reason: not run yet"), "{shown}");
+}
+
+/// `constant` in the place of Cubic, in the catalogue's own entry.
+#[test]
+fn a_constant_window_is_not_taken_for_cubic() {
+    let folder = tempfile::tempdir().unwrap();
+    let change = |name: &str, from: &str, to: &str| {
+        let text = fs::read_to_string(root().join(name)).unwrap();
+        assert!(text.contains(from), "{name} has no {from}");
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text.replace(from, to)).unwrap();
+    };
+    change(
+        "scenarios/ccp/10.toml",
+        "\"cubic\"]",
+        "\"constant:cwnd=200\"]",
+    );
+    let (from, to) = ("algorithm = \"cubic\"", "algorithm = \"constant:cwnd=200\"");
+    change("reproduce/ccp/9.toml", from, to);
+    let arguments = [
+        "ccp:9", "--world", "sim", "--quick", "--seeds", "2", "--quiet", "--json",
+    ];
+    let output = reproduce(folder.path(), &arguments);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let claims = json[0]["claims"].as_array().unwrap();
+    assert_eq!(claims.len(), 2);
+    for claim in claims {
+        assert_eq!(claim["verdict"], "does-not-hold", "{claim}");
+    }
+}
+
+/// A benchmark that another program plays: its calm rounds count, and are kept.
+#[test]
+fn rounds_of_a_benchmark_are_judged_and_kept() {
+    let folder = small_catalogue();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    write(
+        "reproduce/paper/2.toml",
+        r#"
+            title = "Cost"
+            section = "§2"
+            world = "bench"
+            benchmark = "loopback"
+            seeds = 2
+
+            [[claim]]
+            id = "cost"
+            text = "It costs nothing"
+            section = "§2"
+            theirs = "0 %"
+            measure = "loopback_kept"
+            at_least = 95
+            bound = "ours"
+        "#,
+    );
+    write(
+        "bench",
+        r#"#!/bin/sh
+            echo "$@" >> arguments
+            echo '{"benchmark":"loopback","series":[{"measure":"loopback_kept","variables":{},"values":[99.0,98.0,1.0]}],"disturbed":[null,null,"noise"]}'
+        "#,
+    );
+    let program = folder.path().join("bench");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let run = |more: &[&str]| {
+        let mut arguments = vec!["paper:2", "--quiet", "--bench", "./bench"];
+        arguments.extend(more);
+        text(&reproduce(folder.path(), &arguments).stdout)
+    };
+    let shown = run(&[]);
+    if !rustix::process::geteuid().is_root() {
+        assert!(shown.contains("reason: it needs root"), "{shown}");
+        return;
+    }
+    assert!(shown.contains("  holds: It costs nothing"), "{shown}");
+    assert_eq!(run(&[]), shown);
+    let arguments = fs::read_to_string(folder.path().join("arguments")).unwrap();
+    assert_eq!(arguments, "loopback --rounds 2 --json\n");
+    assert!(run(&["--fresh"]).contains("  holds: It costs nothing"));
+    // A program that fails, or says something else, is no verdict.
+    write("bench", "#!/bin/sh\necho broken\n");
+    let shown = run(&["--fresh"]);
+    assert!(shown.contains("not run: It costs nothing"), "{shown}");
+    assert!(shown.contains("printed no results"), "{shown}");
 }

@@ -6,8 +6,8 @@
 //! weighs the runs of a [`Plan`], and [`judge_benchmark`] the rounds of a benchmark, by 95 % bootstrap intervals over seeds ([`bootstrap`]), paired where two
 //! points are compared, and gives a [`Verdict`]. [`atlas`] shows them as pages. No I/O.
 
-pub mod bootstrap;
 pub mod atlas;
+pub mod bootstrap;
 mod distribution;
 mod entry;
 pub mod measure;

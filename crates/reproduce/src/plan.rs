@@ -38,7 +38,6 @@ impl Points {
             false => self.ordered.clone(),
         }
     }
-
 }
 
 impl Plan {
@@ -65,7 +64,12 @@ impl Plan {
     /// The points, each once, rising.
     #[must_use]
     pub fn points(&self) -> Vec<usize> {
-        let all: BTreeSet<_> = self.claims.iter().flatten().flat_map(Points::in_order).collect();
+        let all: BTreeSet<_> = self
+            .claims
+            .iter()
+            .flatten()
+            .flat_map(Points::in_order)
+            .collect();
         all.into_iter().collect()
     }
 

@@ -9,7 +9,9 @@ use fairwater_document::tree::{self, Node, Value};
 use fairwater_lang::nearest;
 use fairwater_scenario::Scenario;
 
-use crate::entry::{Check, Claim, Comparison, Entry, Form, NotRun, Question, Run, Scale, Source, Subject, World};
+use crate::entry::{
+    Check, Claim, Comparison, Entry, Form, NotRun, Question, Run, Scale, Source, Subject, World,
+};
 use crate::measure::{self, BENCHMARK_MEASURES, MEASURES, Measure, Needs, Read};
 use crate::plan::Plan;
 
@@ -81,7 +83,9 @@ fn read_entry(paper: &str, id: &str, root: &Node, sink: &Sink) -> Option<Entry> 
         full,
         quick,
     });
-    let on_linux = fields.node("linux").and_then(|node| linux(node, own.as_ref(), sink));
+    let on_linux = fields
+        .node("linux")
+        .and_then(|node| linux(node, own.as_ref(), sink));
     let questions = tables(&mut fields, "question", sink, read_question);
     let not_run = tables(&mut fields, "not_run", sink, read_not_run);
     let claims = tables(&mut fields, "claim", sink, |node, sink| {
@@ -155,10 +159,14 @@ fn source(
     let benchmark = fields.optional("benchmark", text).map(Source::Benchmark);
     let (key, message) = match (&scenario, &benchmark, world?) {
         (Some(_), Some(_), _) => ("benchmark", "an entry has a `scenario` or a `benchmark`"),
-        (Some(_), None, World::Bench) => ("scenario", "an entry of the world `bench` has a `benchmark`"),
-        (None, Some(_), World::Sim | World::Linux) => {
-            ("benchmark", "only an entry of the world `bench` has a `benchmark`")
-        }
+        (Some(_), None, World::Bench) => (
+            "scenario",
+            "an entry of the world `bench` has a `benchmark`",
+        ),
+        (None, Some(_), World::Sim | World::Linux) => (
+            "benchmark",
+            "only an entry of the world `bench` has a `benchmark`",
+        ),
         _ => return scenario.or(benchmark),
     };
     let span = root.entry(key).map_or(0..0, |node| node.span.clone());
@@ -231,7 +239,9 @@ fn check_runs(runs: &[Run], claims: &[Claim], root: &Node, sink: &Sink) {
             let measure = comparison.measure;
             let message = match (measure.needs, &run.source) {
                 (Needs::Benchmark(of), Source::Benchmark(name)) if of == name => continue,
-                (Needs::Benchmark(of), _) => format!("`{}` is of the benchmark `{of}`", measure.name),
+                (Needs::Benchmark(of), _) => {
+                    format!("`{}` is of the benchmark `{of}`", measure.name)
+                }
                 (_, Source::Scenario(_)) => continue,
                 (_, Source::Benchmark(name)) => {
                     format!("the benchmark `{name}` does not measure `{}`", measure.name)

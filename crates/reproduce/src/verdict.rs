@@ -197,7 +197,12 @@ fn weigh_rounds(name: &str, comparison: &Comparison, rounds: &BenchmarkResult) -
         let values = rounds.find(measure, &subject.points);
         let values = values
             .ok_or_else(|| format!("the benchmark has not one `{measure}` with these values"))?;
-        let one = |round: &usize| values.get(*round).copied().filter(|value| value.is_finite());
+        let one = |round: &usize| {
+            values
+                .get(*round)
+                .copied()
+                .filter(|value| value.is_finite())
+        };
         let found: Option<Vec<f64>> = calm.iter().map(one).collect();
         found.ok_or_else(|| format!("a round has no `{measure}`"))
     };
@@ -300,12 +305,7 @@ fn unit(comparison: &Comparison) -> &'static str {
 
 type Weighed = Result<(Ours, Verdict), String>;
 
-fn weigh(
-    name: &str,
-    comparison: &Comparison,
-    points: &Points,
-    runs: &Runs,
-) -> Weighed {
+fn weigh(name: &str, comparison: &Comparison, points: &Points, runs: &Runs) -> Weighed {
     let of = |point: usize| {
         let runs = runs.get(&point).map_or(&[][..], Vec::as_slice);
         match runs.iter().find(|run| has_failed(run)) {

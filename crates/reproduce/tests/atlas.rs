@@ -97,7 +97,10 @@ fn the_index_has_a_chip_for_each_world() {
         .unwrap_or_else(|refused| panic!("{}", refused.render(false)));
     let judged = judge_benchmark(&entry, &entry.runs[0], &rounds());
     let html = atlas::index(&[Listing::new(&entry, &judged)], false);
-    assert!(html.contains("<a href=\"test/1.html\">test:1</a>"), "{html}");
+    assert!(
+        html.contains("<a href=\"test/1.html\">test:1</a>"),
+        "{html}"
+    );
     assert!(html.contains("bench: holds"), "{html}");
     assert!(html.contains("1 of 1 results have a verdict"), "{html}");
     let none = entry.not_judged(World::Bench, "no root");

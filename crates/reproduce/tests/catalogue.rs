@@ -69,7 +69,13 @@ fn an_entry_may_run_on_linux_too() {
     assert_eq!(linux.source.name(), "two.toml");
     assert_eq!(linux.full.settings, ["duration=5s", "seeds=3"]);
     assert_eq!((linux.full.seeds, linux.quick.seeds), (3, 2));
-    let judged = |run: &Run| entry.claims.iter().filter(|claim| run.judges(claim)).count();
+    let judged = |run: &Run| {
+        entry
+            .claims
+            .iter()
+            .filter(|claim| run.judges(claim))
+            .count()
+    };
     assert_eq!((judged(sim), judged(linux)), (2, 1));
     assert_eq!(sim.full.plan.points(), [0, 2]);
     assert_eq!(linux.full.plan.points(), [0]);

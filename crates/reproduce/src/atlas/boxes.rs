@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use fairwater_results::report::escaped;
 
-use super::number;
+use super::prose;
 use crate::distribution::quantile;
 
 /// Width of the drawing, of its names, and height of a row, in units of the drawing.
@@ -28,8 +28,8 @@ pub(super) fn boxes(title: &str, note: &str, unit: &str, rows: &[Row]) -> String
     let bottom = ROW * rows.len() as f64 + 8.0;
     let mut svg = format!(
         "<h2>{} <span>{}</span></h2>\n<svg class=\"boxes\" role=\"img\" viewBox=\"0 0 {WIDTH} {:.0}\">\n",
-        escaped(title),
-        escaped(note),
+        prose(title),
+        prose(note),
         bottom + 36.0
     );
     let mut tick = low;
@@ -41,7 +41,7 @@ pub(super) fn boxes(title: &str, note: &str, unit: &str, rows: &[Row]) -> String
             "<line x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"0\" y2=\"{bottom:.1}\"/>\
              <text class=\"tick\" x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
             bottom + 15.0,
-            number(tick)
+            tick_text(tick, step)
         );
         tick += step;
     }
@@ -58,6 +58,14 @@ pub(super) fn boxes(title: &str, note: &str, unit: &str, rows: &[Row]) -> String
     svg + "</svg>\n"
 }
 
+/// A tick with as many decimals as its step has.
+fn tick_text(tick: f64, step: f64) -> String {
+    let decimals = (-step.log10().floor()).clamp(0.0, 9.0) as usize;
+    // Not -0.
+    let tick = if tick.abs() < step / 2.0 { 0.0 } else { tick };
+    format!("{tick:.decimals$}")
+}
+
 fn row(name: &str, values: &[f64], y: f64, x: impl Fn(f64) -> f64) -> String {
     let mut text = format!(
         "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>\n",
@@ -67,7 +75,14 @@ fn row(name: &str, values: &[f64], y: f64, x: impl Fn(f64) -> f64) -> String {
     );
     let at = |share: f64| quantile(values.to_vec(), share);
     let of = [0.0, 0.25, 0.5, 0.75, 1.0].map(at);
-    let [Some(least), Some(first), Some(median), Some(third), Some(most)] = of else {
+    let [
+        Some(least),
+        Some(first),
+        Some(median),
+        Some(third),
+        Some(most),
+    ] = of
+    else {
         return text;
     };
     let [least, first, median, third, most] = [least, first, median, third, most].map(x);
@@ -146,9 +161,19 @@ mod tests {
         assert_eq!(scale(0.0, 45.0), (0.0, 50.0, 10.0));
         assert_eq!(scale(-3.0, 4.0), (-4.0, 4.0, 2.0));
         let (low, high, step) = scale(95.9, 96.0);
-        assert!(low <= 95.9 && high >= 96.0 && step < 0.1, "{low} {high} {step}");
+        assert!(
+            low <= 95.9 && high >= 96.0 && step < 0.1,
+            "{low} {high} {step}"
+        );
         let (low, high, _) = scale(5.0, 5.0);
         assert!(low <= 5.0 && high >= 5.0 && high > low, "{low} {high}");
+    }
+
+    #[test]
+    fn ticks_have_the_decimals_of_their_step() {
+        assert_eq!(tick_text(20.0, 5.0), "20");
+        assert_eq!(tick_text(48.268, 0.002), "48.268");
+        assert_eq!(tick_text(-1e-12, 0.5), "0.0");
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod plots;
 
 use std::collections::BTreeMap;
 
+use fairwater_results::report::escaped;
 use fairwater_results::{BenchmarkResult, PointResult};
 use serde::{Deserialize, Serialize};
 
@@ -106,6 +107,22 @@ fn class(verdict: Verdict) -> &'static str {
     }
 }
 
+/// A text of the catalogue as HTML: what stands between backticks is code.
+fn prose(text: &str) -> String {
+    let mut html = String::new();
+    for (index, part) in text.split('`').enumerate() {
+        // A backtick without another is one.
+        let is_last = text.matches('`').count() == index;
+        let part = escaped(part);
+        html += &match (index % 2 == 1, is_last) {
+            (true, false) => format!("<code>{part}</code>"),
+            (true, true) => format!("`{part}"),
+            (false, _) => part,
+        };
+    }
+    html
+}
+
 /// A number with four digits that say something.
 #[must_use]
 pub fn number(value: f64) -> String {
@@ -123,7 +140,14 @@ pub fn number(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::number;
+    use super::{number, prose};
+
+    #[test]
+    fn backticks_mark_code() {
+        assert_eq!(prose("a `b < c` d"), "a <code>b &lt; c</code> d");
+        assert_eq!(prose("a ` b"), "a ` b");
+        assert_eq!(prose("plain"), "plain");
+    }
 
     #[test]
     fn numbers_have_four_digits() {

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use fairwater_results::report::{Data, escaped};
 
 use super::plots::plots;
-use super::{Part, class, number};
+use super::{Part, class, number, prose};
 use crate::entry::{Entry, Source, World};
 use crate::verdict::{Judged, Ours};
 
@@ -30,11 +30,7 @@ pub fn page(entry: &Entry, parts: &[Part<'_>], quick: bool) -> String {
     );
     let mut paragraph = |title: &str, text: &str| {
         // Writing to a string does not fail.
-        let _ = writeln!(
-            body,
-            "<p><strong>{title}</strong> {}</p>",
-            escaped(text)
-        );
+        let _ = writeln!(body, "<p><strong>{title}</strong> {}</p>", prose(text));
     };
     if let Some(setup) = &entry.setup {
         paragraph("The paper’s set-up.", setup);
@@ -64,13 +60,14 @@ pub fn page(entry: &Entry, parts: &[Part<'_>], quick: bool) -> String {
         plotted.plots.extend(found.plots);
     }
     for other in &entry.not_run {
-        let command = other.command.as_ref().map(|command| {
-            format!("<pre>{}</pre>\n", escaped(command))
-        });
+        let command = other
+            .command
+            .as_ref()
+            .map(|command| format!("<pre>{}</pre>\n", escaped(command)));
         body += &format!(
             "<p><strong>Not run in {}:</strong> {}</p>\n{}",
             other.world.name(),
-            escaped(&other.reason),
+            prose(&other.reason),
             command.unwrap_or_default()
         );
     }
@@ -79,9 +76,9 @@ pub fn page(entry: &Entry, parts: &[Part<'_>], quick: bool) -> String {
         for question in &entry.questions {
             body += &format!(
                 "<dt>{} ({})</dt><dd>{}</dd>\n",
-                escaped(&question.asks),
+                prose(&question.asks),
                 escaped(&question.section),
-                escaped(&question.answer)
+                prose(&question.answer)
             );
         }
         body += "</dl>\n";
@@ -125,20 +122,21 @@ fn heading(world: World) -> &'static str {
 }
 
 fn claims(judged: &[Judged]) -> String {
-    let mut text = "<table class=\"claims\">\n<thead><tr><th>Verdict</th><th>Claim</th><th>Paper</th>\
+    let mut text =
+        "<table class=\"claims\">\n<thead><tr><th>Verdict</th><th>Claim</th><th>Paper</th>\
                     <th>Here</th><th>Check</th></tr></thead>\n<tbody>\n"
-        .to_owned();
+            .to_owned();
     for claim in judged {
         let ours = match (&claim.ours, &claim.reason) {
             (Some(ours), _) => ours_text(ours, counted(claim.world)),
-            (None, Some(reason)) => escaped(reason),
+            (None, Some(reason)) => prose(reason),
             (None, None) => "–".to_owned(),
         };
         let check = match (claim.measure, &claim.check, &claim.bound) {
             (Some(measure), Some(check), Some(bound)) => format!(
                 "<code>{measure}</code> {}<br><small>{}</small>",
                 escaped(check),
-                escaped(bound)
+                prose(bound)
             ),
             _ => "–".to_owned(),
         };
@@ -149,9 +147,9 @@ fn claims(judged: &[Judged]) -> String {
             escaped(&claim.id),
             class(claim.verdict),
             claim.verdict,
-            escaped(&claim.text),
+            prose(&claim.text),
             escaped(&place(&claim.section, claim.figure.as_deref())),
-            escaped(&claim.theirs),
+            prose(&claim.theirs),
         );
     }
     text + "</tbody>\n</table>\n"
@@ -265,7 +263,12 @@ mod tests {
             reason: Some("\"none\"".to_owned()),
         };
         let html = claims(&[judged]);
-        for expected in ["&lt;script&gt;", "a &amp; b", "&quot;none&quot;", "chip absent"] {
+        for expected in [
+            "&lt;script&gt;",
+            "a &amp; b",
+            "&quot;none&quot;",
+            "chip absent",
+        ] {
             assert!(html.contains(expected), "{html}");
         }
     }

@@ -10,12 +10,15 @@ use fairwater_results::{FlowSample, PointResult};
 
 use super::boxes::{Row, boxes};
 use super::{Measured, Part};
+use crate::distribution::{mean, quantile};
 use crate::entry::{Check, Comparison, Entry, Subject};
 use crate::measure::{Measure, Read, View};
 
-/// Points of a distribution's curve, and most of a time line's.
+/// Points of a distribution's curve, and most of a time line's: of more samples, means are drawn.
 const STEPS: usize = 200;
-const MOST_SAMPLES: usize = 1200;
+/// The share of a distribution that is drawn: few outliers would press all else together.
+const SHOWN: f64 = 0.995;
+const MOST_SAMPLES: usize = 400;
 
 /// Plots of a part of a page.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,6 +32,8 @@ pub(super) struct Plots {
 /// Something that a measure is drawn of: its name, where it is, and the point of the grid.
 struct Drawn<'a> {
     label: String,
+    /// The same without flows and times.
+    place: String,
     subject: &'a Subject,
     point: usize,
 }
@@ -62,9 +67,13 @@ pub(super) fn plots(entry: &Entry, part: &Part<'_>) -> Plots {
             let subjects = subjects(comparison);
             let places = points.map_or_else(|| vec![0; subjects.len()], |points| points.in_order());
             for (subject, point) in subjects.into_iter().zip(places) {
-                if !drawn.iter().any(|d| is_same(d.subject, subject) && d.point == point) {
+                if !drawn
+                    .iter()
+                    .any(|d| is_same(d.subject, subject) && d.point == point)
+                {
                     drawn.push(Drawn {
                         label: String::new(),
+                        place: String::new(),
                         subject,
                         point,
                     });
@@ -117,24 +126,34 @@ fn name(drawn: &mut [Drawn<'_>]) {
         ] {
             parts.push((key.to_owned(), value.clone().unwrap_or_default()));
         }
-        let times = format!("{} to {}", s(subject.from_us, "0 s"), s(subject.to_us, "end"));
+        let times = format!(
+            "{} to {}",
+            s(subject.from_us, "0 s"),
+            s(subject.to_us, "end")
+        );
         parts.push(("time".to_owned(), times));
         parts
     };
     let all: Vec<_> = drawn.iter().map(|d| parts(d.subject)).collect();
     for (drawn, own) in drawn.iter_mut().zip(&all) {
         let differs = |(key, value): &&(String, String)| {
-            let same = |other: &Vec<(String, String)>| {
-                other.iter().any(|(k, v)| k == key && v == value)
-            };
+            let same =
+                |other: &Vec<(String, String)>| other.iter().any(|(k, v)| k == key && v == value);
             !all.iter().all(same) && !value.is_empty()
         };
         let values = own.iter().filter(differs);
-        let named = values.map(|(key, value)| match value.starts_with(|c: char| c.is_ascii_digit()) {
-            true if key != "time" => format!("{key} {value}"),
-            _ => shortened(value),
-        });
+        let named =
+            values.map(
+                |(key, value)| match value.starts_with(|c: char| c.is_ascii_digit()) {
+                    true if key != "time" => format!("{key} {value}"),
+                    _ => shortened(value),
+                },
+            );
         drawn.label = named.collect::<Vec<_>>().join(", ");
+        let is_place = |(key, _): &&(String, String)| drawn.subject.points.contains_key(key);
+        let places = own.iter().filter(differs).filter(is_place);
+        let places: Vec<_> = places.map(|(_, value)| shortened(value)).collect();
+        drawn.place = places.join(", ");
         if drawn.label.is_empty() {
             drawn.label = drawn.subject.flows.clone().unwrap_or("all".to_owned());
         }
@@ -220,7 +239,10 @@ fn draw(
     if let Some((title, unit, of)) = shown
         && in_time.insert(title)
     {
-        let first: Vec<_> = drawn.iter().map(|drawn| (drawn, runs(drawn).first())).collect();
+        let first: Vec<_> = drawn
+            .iter()
+            .map(|drawn| (drawn, runs(drawn).first()))
+            .collect();
         found.plots.extend(time_lines(title, unit, of, &first));
     }
 }
@@ -229,7 +251,10 @@ fn draw(
 fn distribution(measure: &Measure, lines: &[Row]) -> Option<Plot> {
     let values = || lines.iter().flat_map(|(_, values)| values).copied();
     let least = values().reduce(f64::min)?;
-    let most = values().reduce(f64::max)?;
+    let most = lines
+        .iter()
+        .filter_map(|(_, values)| quantile(values.clone(), SHOWN))
+        .reduce(f64::max)?;
     let width = (most - least).max(1e-6);
     let at = |step: usize| least + width * step as f64 / (STEPS - 1) as f64;
     let steps: Vec<f64> = (0..STEPS).map(at).collect();
@@ -249,7 +274,7 @@ fn distribution(measure: &Measure, lines: &[Row]) -> Option<Plot> {
     };
     Some(Plot {
         title: measure.meaning.into(),
-        note: "cumulative, of all seeds".into(),
+        note: "cumulative, of all seeds, without the greatest 0.5 %".into(),
         unit: "%".into(),
         lines: lines.iter().enumerate().map(line).collect(),
         x: Some(X::linear(
@@ -273,38 +298,45 @@ fn time_lines(
         let Some(run) = run else { continue };
         for (index, flow) in run.flows.iter().enumerate() {
             let group = run.groups.get(flow.group).map_or("", |group| &group.name);
-            let is_meant = drawn.subject.flows.as_deref().is_none_or(|name| name == group);
+            let is_meant = drawn
+                .subject
+                .flows
+                .as_deref()
+                .is_none_or(|name| name == group);
             if is_meant && !flow.samples.is_empty() && seen.insert((drawn.point, index)) {
-                let label = match run.flows.len() {
-                    1 => drawn.label.clone(),
-                    _ if drawn.label == flow.name => flow.name.clone(),
-                    _ => format!("{}: {}", drawn.label, flow.name),
+                let label = match (run.flows.len(), drawn.place.as_str()) {
+                    (1, "") | (2.., "") => flow.name.clone(),
+                    (1, place) => place.to_owned(),
+                    (_, place) => format!("{place}: {}", flow.name),
                 };
                 flows.push((label, &flow.samples));
             }
         }
     }
     flows.truncate(COLOURS);
-    let longest = flows.iter().map(|(_, samples)| samples).max_by_key(|s| s.len())?;
+    let longest = flows
+        .iter()
+        .map(|(_, samples)| samples)
+        .max_by_key(|s| s.len())?;
     let stride = longest.len().div_ceil(MOST_SAMPLES).max(1);
     let times: Vec<f64> = longest
-        .iter()
-        .step_by(stride)
-        .map(|sample| rounded(sample.at_s))
+        .chunks(stride)
+        .map(|chunk| rounded(chunk[0].at_s))
         .collect();
+    let end = longest.last().map_or(0.0, |sample| sample.at_s + 1e-3);
     let line = |(run, (label, samples)): (usize, &(String, &[FlowSample]))| {
-        let at = |time: &f64| {
-            let next = samples.partition_point(|sample| sample.at_s < time - 5e-4);
-            let sample = samples.get(next)?;
-            // A flow that is not there at the time has no sample near it.
-            let is_near = (sample.at_s - time).abs() < 0.25;
-            is_near.then(|| rounded(of(sample)))
+        let at = |(index, time): (usize, &f64)| {
+            let first = samples.partition_point(|sample| sample.at_s < time - 5e-4);
+            let until = times.get(index + 1).copied().unwrap_or(end);
+            let last = samples.partition_point(|sample| sample.at_s < until - 5e-4);
+            // A flow that is not there at the time has no samples.
+            mean(samples.get(first..last)?.iter().map(of)).map(rounded)
         };
         Line {
             label: label.clone(),
             run,
             dashed: false,
-            values: times.iter().map(at).collect(),
+            values: times.iter().enumerate().map(at).collect(),
         }
     };
     Some(Plot {

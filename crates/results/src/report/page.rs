@@ -207,7 +207,6 @@ impl Page {
         }
         head
     }
-
 }
 
 impl Data {
@@ -234,10 +233,7 @@ pub fn assets() -> [(&'static str, String); 4] {
             "uplot.css",
             include_str!("../../assets/uplot/uPlot.min.css").to_owned(),
         ),
-        (
-            "uplot.js",
-            format!("/* uPlot:\n{licence}*/\n{}", uplot()),
-        ),
+        ("uplot.js", format!("/* uPlot:\n{licence}*/\n{}", uplot())),
     ]
 }
 

@@ -73,7 +73,9 @@ pub(super) fn run(
         command.stderr(Stdio::inherit());
     }
     let shown = program.display();
-    let output = command.output().map_err(|error| format!("{shown}: {error}"))?;
+    let output = command
+        .output()
+        .map_err(|error| format!("{shown}: {error}"))?;
     if !output.status.success() {
         return Err(format!("{shown} {benchmark} failed: {}", output.status));
     }

@@ -203,7 +203,10 @@ impl Runner<'_> {
             false => first,
         };
         if seeds < 2 {
-            return Ok((entry.not_judged(run.world, "not run yet"), Measured::Nothing));
+            return Ok((
+                entry.not_judged(run.world, "not run yet"),
+                Measured::Nothing,
+            ));
         }
         let mut is_first = true;
         loop {
@@ -326,7 +329,9 @@ fn kept_seeds(job: &Job<'_>, form: &Form, most: u64) -> u64 {
     let points = form.plan.points();
     let has = |seed: &u64| {
         let of = |point: &usize| point * all + *seed as usize;
-        points.iter().all(|point| job.kept_point(of(point)).is_some())
+        points
+            .iter()
+            .all(|point| job.kept_point(of(point)).is_some())
     };
     (0..most).take_while(has).count() as u64
 }

@@ -85,7 +85,10 @@ pub(super) fn list(entries: &[Entry]) -> String {
             entry.title.clone(),
         ]);
     }
-    let run = entries.iter().filter(|entry| !entry.runs.is_empty()).count();
+    let run = entries
+        .iter()
+        .filter(|entry| !entry.runs.is_empty())
+        .count();
     format!(
         "{}\n\n{run} of {} are run\n",
         table.trim_fmt(),
@@ -109,9 +112,17 @@ pub(super) fn text(report: &Report) -> String {
         false => "",
     };
     let place = self::place(&entry.section, entry.figure.as_deref());
+    let mut worlds: Vec<_> = report
+        .claims
+        .iter()
+        .map(|claim| claim.world.name())
+        .collect();
+    worlds.dedup();
     let mut text = format!(
         "{}  {} ({place}) in {}{form}\n",
-        entry.name, entry.title, entry.world
+        entry.name,
+        entry.title,
+        worlds.join(" and ")
     );
     for claim in &report.claims {
         text += &claim_text(claim, entry);

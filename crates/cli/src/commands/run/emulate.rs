@@ -9,7 +9,7 @@ use fairwater_lab::points::{check_real, run_real};
 use fairwater_linux::{Options, probe};
 use fairwater_results::{ControllerProbe, PointResult};
 use fairwater_scenario::{Point, Sender};
-use fairwater_testbed::KernelSender;
+use fairwater_testbed::{KernelSender, OtherLoad};
 
 use super::grid::Job;
 use super::watch::Watch;
@@ -83,6 +83,7 @@ fn run_point(
     let controllers = hosting
         .is_some()
         .then_some(sample_controllers as ControllerProbe);
+    let before = OtherLoad::now().map_err(Failure::io("reading /proc"))?;
     let run = run_real(
         point,
         |sender: &Sender| attached.kernel_sender(sender),
@@ -100,6 +101,15 @@ fn run_point(
     }
     let mut result = run?;
     attached.explain(&mut result, point, &notices);
+    // Packets may be in time while senders and receivers wait for the CPU: the emulator has real-time
+    // priority.
+    let after = OtherLoad::now().map_err(Failure::io("reading /proc"))?;
+    if let Some(disturbance) = after.disturbance_since(&before) {
+        result.disturbed = true;
+        result
+            .notices
+            .push(format!("disturbed by the machine: {disturbance}"));
+    }
     job.folder.keep(&result)?;
     Ok(result)
 }
