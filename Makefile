@@ -5,6 +5,7 @@ PREFIX ?= /usr/local
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 FAIRWATER := $(TARGET_DIR)/release/fairwater
 FUZZ_SECONDS ?= 60
+CERTIFY_FLAGS ?= --quick
 NS3_PARTS := ns3-core ns3-network ns3-internet ns3-point-to-point ns3-applications ns3-traffic-control
 NS3_PROGRAM := $(TARGET_DIR)/release/ns3-bottleneck
 VENV := $(TARGET_DIR)/venv
@@ -27,7 +28,7 @@ endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo demo-bundle figures test test-python python loom miri cross fuzz lint bench bench-bundle bench-datapath bench-edge bench-quic bench-python bench-sim bench-utcp doc header install uninstall clean
+.PHONY: help setup build demo demo-bundle figures test test-python python loom miri cross fuzz lint bench bench-bundle bench-datapath bench-edge bench-quic bench-python bench-sim bench-utcp certify certify-faults doc header install uninstall clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -130,6 +131,17 @@ bench-sim: setup ## the simulator's speed and memory, beside ns-3, which it inst
 	$(CARGO) build --release --locked --package fairwater-bench
 	-scripts/setup ns3 && $(CXX) -O3 -std=c++17 -o $(NS3_PROGRAM) bench/ns3/bottleneck.cc $$(pkg-config --cflags --libs $(NS3_PARTS))
 	$(TARGET_DIR)/release/fairwater-bench sim --ns3 $(NS3_PROGRAM)
+
+CERTIFIED := native:reno native:cubic basicdelay bbr bbr3 congestion_manager copa cubic dctcp hybla illinois ledbatpp nimbus reno sprout vegas vivace
+
+certify: build ## certify every algorithm and the simulator's own, in the quick form unless CERTIFY_FLAGS says otherwise; what is done is kept in certify.results
+	@set -e; for algorithm in $(CERTIFIED); do \
+		echo "== $$algorithm"; \
+		$(FAIRWATER) certify $$algorithm $(CERTIFY_FLAGS) > /dev/null || test $$? = 4; \
+	done
+
+certify-faults: setup ## let the search find three known faults, which takes minutes
+	$(CARGO) test --package fairwater --test certify_faults --locked -- --ignored --nocapture
 
 doc: ## build the API documentation
 	$(CARGO) doc --workspace --no-deps --locked

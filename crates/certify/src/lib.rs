@@ -18,6 +18,6 @@ mod search;
 pub use catalogue::{Section, Suite, UnknownSection, sections};
 pub use certificate::{Certificate, Finding, Judgement, Opinion, SectionReport, WorstPath};
 pub use minimise::minimise;
-pub use objective::{Fault, Objective, REFERENCE};
+pub use objective::{Fault, Objective};
 pub use path::{Competitor, JitterOn, Path, Space};
 pub use search::{Budget, Found, SearchError, search};

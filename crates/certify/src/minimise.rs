@@ -1,20 +1,25 @@
 //! Makes a path smaller while it shows the fault.
 
-use crate::objective::Fault;
+use crate::objective::{Fault, Objective};
 use crate::path::{Competitor, JitterOn, Path};
 use crate::search::Found;
 
 /// Rounds over all simplifications at most.
 const ROUNDS: usize = 4;
 
-/// Part of the value that a smaller path keeps at least: a fault that barely shows convinces nobody.
-const KEPT: f64 = 0.5;
+/// How far beyond its bound the fault of a smaller path stays, if it was so far: a fault that barely shows
+/// convinces nobody.
+const BEYOND: f64 = 1.5;
 
 /// Drops what the fault does not need, and rounds what it needs. `shows` says what a smaller path shows, and
 /// `None` where that is no fault, or nothing more is to be tried.
-pub fn minimise(found: Found, shows: &mut dyn FnMut(&Path) -> Option<Fault>) -> Found {
+pub fn minimise(
+    objective: Objective,
+    found: Found,
+    shows: &mut dyn FnMut(&Path) -> Option<Fault>,
+) -> Found {
     let mut smallest = found;
-    let least = found.fault.value * KEPT;
+    let least = found.fault.value.min(objective.bound() * BEYOND);
     for _ in 0..ROUNDS {
         let before = smallest.path;
         for step in STEPS {
@@ -39,9 +44,24 @@ pub fn minimise(found: Found, shows: &mut dyn FnMut(&Path) -> Option<Fault>) -> 
 type Step = fn(&Path) -> Vec<Path>;
 
 const STEPS: [Step; 11] = [
-    |path| vec![Path { loss_bp: 0, ..*path }],
-    |path| vec![Path { ack_gap_ms: 0, ..*path }],
-    |path| vec![Path { jitter_ms: 0, ..*path }],
+    |path| {
+        vec![Path {
+            loss_bp: 0,
+            ..*path
+        }]
+    },
+    |path| {
+        vec![Path {
+            ack_gap_ms: 0,
+            ..*path
+        }]
+    },
+    |path| {
+        vec![Path {
+            jitter_ms: 0,
+            ..*path
+        }]
+    },
     |path| {
         let all = Path {
             jitter_on: JitterOn::All,
@@ -52,7 +72,11 @@ const STEPS: [Step; 11] = [
             ..*path
         };
         // Where nothing jitters, there is nobody to tell apart.
-        if path.jitter_ms == 0 { vec![none] } else { vec![all] }
+        if path.jitter_ms == 0 {
+            vec![none]
+        } else {
+            vec![all]
+        }
     },
     |path| {
         let fewer = (0..path.competitors).map(|competitors| Path {
@@ -62,15 +86,50 @@ const STEPS: [Step; 11] = [
         });
         fewer.collect()
     },
-    |path| (1..path.flows).map(|flows| Path { flows, ..*path }).collect(),
-    |path| [0, 1_000].map(|gap_ms| Path { gap_ms, ..*path }).into_iter().filter(|p| p.gap_ms < path.gap_ms).collect(),
-    |path| near(path.buffer_tenths, &[10, 20, 40, 80]).map(|buffer_tenths| Path { buffer_tenths, ..*path }).collect(),
-    |path| near(path.rate_kbit, &[2_000, 5_000, 10_000, 20_000, 50_000, 100_000]).map(|rate_kbit| fitted(Path { rate_kbit, ..*path })).collect(),
-    |path| near(path.rtt_ms, &[10, 20, 40, 100, 200]).map(|rtt_ms| fitted(Path { rtt_ms, ..*path })).collect(),
     |path| {
-        let shorter = [20, 30, 40, 60].into_iter().chain([path.least_duration_s()]);
+        (1..path.flows)
+            .map(|flows| Path { flows, ..*path })
+            .collect()
+    },
+    |path| {
+        [0, 1_000]
+            .map(|gap_ms| Path { gap_ms, ..*path })
+            .into_iter()
+            .filter(|p| p.gap_ms < path.gap_ms)
+            .collect()
+    },
+    |path| {
+        near(path.buffer_tenths, &[10, 20, 40, 80])
+            .map(|buffer_tenths| Path {
+                buffer_tenths,
+                ..*path
+            })
+            .collect()
+    },
+    |path| {
+        near(
+            path.rate_kbit,
+            &[2_000, 5_000, 10_000, 20_000, 50_000, 100_000],
+        )
+        .map(|rate_kbit| fitted(Path { rate_kbit, ..*path }))
+        .collect()
+    },
+    |path| {
+        near(path.rtt_ms, &[10, 20, 40, 100, 200])
+            .map(|rtt_ms| fitted(Path { rtt_ms, ..*path }))
+            .collect()
+    },
+    |path| {
+        let shorter = [20, 30, 40, 60]
+            .into_iter()
+            .chain([path.least_duration_s()]);
         let shorter = shorter.filter(|s| *s < path.duration_s);
-        shorter.map(|duration_s| Path { duration_s, ..*path }).collect()
+        shorter
+            .map(|duration_s| Path {
+                duration_s,
+                ..*path
+            })
+            .collect()
     },
 ];
 

@@ -1,4 +1,4 @@
-//! What is bad about a run: three objectives, each with the bound from which on it is a fault.
+//! What is bad about a run: four objectives, each with the bound from which on it is a fault.
 
 use fairwater_results::PointResult;
 use serde::Serialize;
@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::path::{Path, Space};
 
 /// What stands in for an algorithm to tell what a path allows.
-pub const REFERENCE: &str = "native:cubic";
+const REFERENCE: &str = "native:cubic";
 
 /// What the search maximises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -18,15 +18,19 @@ pub enum Objective {
     Collapse,
     /// Flows of the algorithm alone keep a standing queue.
     StandingQueue,
+    /// Several flows keep a standing queue where one flow keeps none.
+    LockIn,
 }
 
 /// What the objective says of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Fault {
     /// Starvation: greatest over least throughput of a flow. Collapse: throughput of the reference over that
-    /// of the algorithm. Standing queue: median queueing delay, less five packets a flow, over the round trip.
+    /// of the algorithm. Standing queue and lock-in: median queueing delay, less five packets a flow, over the
+    /// round trip.
     pub value: f64,
-    /// The same of the reference on the same path, where the objective has one.
+    /// Starvation: the same of `native:cubic` in the algorithm's place. Collapse: the share of the link that
+    /// `native:cubic` uses. Lock-in: the same of one flow of the algorithm alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reference: Option<f64>,
 }
@@ -40,7 +44,12 @@ const PACKETS_A_FLOW: f64 = 5.0;
 
 impl Objective {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Starvation, Self::Collapse, Self::StandingQueue];
+    pub const ALL: [Self; 4] = [
+        Self::Starvation,
+        Self::Collapse,
+        Self::StandingQueue,
+        Self::LockIn,
+    ];
 
     /// As the command line and files have it.
     #[must_use]
@@ -49,6 +58,7 @@ impl Objective {
             Self::Starvation => "starvation",
             Self::Collapse => "collapse",
             Self::StandingQueue => "standing-queue",
+            Self::LockIn => "lock-in",
         }
     }
 
@@ -59,7 +69,7 @@ impl Objective {
             // Arun et al., SIGCOMM 2022 §2: a ratio without bound; ten is far beyond any unfairness.
             Self::Starvation => 10.0,
             Self::Collapse => 4.0,
-            Self::StandingQueue => 1.0,
+            Self::StandingQueue | Self::LockIn => 1.0,
         }
     }
 
@@ -69,7 +79,7 @@ impl Objective {
         match self {
             Self::Starvation => "greatest over least throughput of a flow",
             Self::Collapse => "throughput of native:cubic on this path over the algorithm's",
-            Self::StandingQueue => {
+            Self::StandingQueue | Self::LockIn => {
                 "median queueing delay, less five packets a flow, over the round trip"
             }
         }
@@ -97,6 +107,12 @@ impl Objective {
                 jitter_percent: 20,
                 loss_bp: 0,
             },
+            Self::LockIn => Space {
+                flows: (2, 8),
+                competitors: (0, 0),
+                jitter_percent: 0,
+                loss_bp: 0,
+            },
         }
     }
 
@@ -105,21 +121,26 @@ impl Objective {
     pub const fn applies(self, path: &Path) -> bool {
         match self {
             Self::Starvation => path.flows + path.competitors > 1,
+            Self::LockIn => path.flows > 1,
             Self::Collapse | Self::StandingQueue => path.flows > 0,
         }
     }
 
-    /// Whether a run of the reference is needed to tell: it is not where the run itself is good.
+    /// The scenario that a run is held against, if it is needed to tell: it is not where the run is good.
     #[must_use]
-    pub fn needs_reference(self, run: &PointResult) -> bool {
+    pub fn reference(self, path: &Path, run: &PointResult, algorithm: &str) -> Option<String> {
         match self {
-            Self::Starvation => ratio(run) >= self.bound(),
-            Self::Collapse => used(run) < 0.8,
-            Self::StandingQueue => false,
+            Self::Starvation => (ratio(run) >= self.bound()).then(|| path.scenario(REFERENCE)),
+            Self::Collapse => (used(run) < 0.8).then(|| path.scenario(REFERENCE)),
+            Self::StandingQueue => None,
+            Self::LockIn => (standing(path, run) >= self.bound() / 2.0).then(|| {
+                let alone = Path { flows: 1, ..*path };
+                alone.scenario(algorithm)
+            }),
         }
     }
 
-    /// What the run shows, with that of the reference on the same path.
+    /// What the run shows, with that of the reference.
     #[must_use]
     pub fn fault(self, path: &Path, run: &PointResult, reference: Option<&PointResult>) -> Fault {
         match self {
@@ -135,15 +156,14 @@ impl Objective {
                     reference: reference.map(used),
                 }
             }
-            Self::StandingQueue => {
-                let spread = run.bottleneck().and_then(|edge| edge.queueing_us);
-                let allowed = PACKETS_A_FLOW * f64::from(path.flows) * path.packet_time().as_secs_f64();
-                let waits = spread.map_or(0.0, |spread| spread.p50 / 1e6) - allowed;
-                Fault {
-                    value: waits.max(0.0) * 1e3 / f64::from(path.rtt_ms.max(1)),
-                    reference: None,
-                }
-            }
+            Self::StandingQueue => Fault {
+                value: standing(path, run),
+                reference: None,
+            },
+            Self::LockIn => Fault {
+                value: standing(path, run),
+                reference: reference.map(|alone| standing(&Path { flows: 1, ..*path }, alone)),
+            },
         }
     }
 
@@ -158,26 +178,48 @@ impl Objective {
             (Self::Starvation, None) => value.ln().min(1.0),
             (Self::Collapse, _) => value.ln(),
             (Self::StandingQueue, _) => value,
+            (Self::LockIn, Some(alone)) => value - 4.0 * alone,
+            (Self::LockIn, None) => value.min(0.5),
         }
     }
 
-    /// Whether a run shows the fault: beyond the bound, and of starvation three times as bad as the
-    /// reference on the same path.
+    /// Whether a run shows the fault: beyond the bound, and of starvation three times, of lock-in four times
+    /// as bad as the reference.
     #[must_use]
     pub fn is_shown(self, fault: &Fault) -> bool {
         let is_beyond = fault.value >= self.bound();
         match self {
             Self::Starvation => {
-                is_beyond && fault.reference.is_some_and(|other| fault.value >= 3.0 * other)
+                is_beyond
+                    && fault
+                        .reference
+                        .is_some_and(|other| fault.value >= 3.0 * other)
             }
             Self::Collapse | Self::StandingQueue => is_beyond,
+            Self::LockIn => {
+                is_beyond
+                    && fault
+                        .reference
+                        .is_some_and(|alone| fault.value >= 4.0 * alone)
+            }
         }
     }
 }
 
+/// Median queueing delay beyond what the flows need to know the path, over the round trip.
+fn standing(path: &Path, run: &PointResult) -> f64 {
+    let spread = run.bottleneck().and_then(|edge| edge.queueing_us);
+    let allowed = PACKETS_A_FLOW * f64::from(path.flows) * path.packet_time().as_secs_f64();
+    let waits = spread.map_or(0.0, |spread| spread.p50 / 1e6) - allowed;
+    waits.max(0.0) * 1e3 / f64::from(path.rtt_ms.max(1))
+}
+
 /// Greatest over least throughput of a flow.
 fn ratio(run: &PointResult) -> f64 {
-    let all = run.flows.iter().map(|flow| flow.throughput_bps.max(LEAST_BPS));
+    let all = run
+        .flows
+        .iter()
+        .map(|flow| flow.throughput_bps.max(LEAST_BPS));
     let (least, most) = all.fold((f64::INFINITY, 0.0_f64), |(least, most), bps| {
         (least.min(bps), most.max(bps))
     });

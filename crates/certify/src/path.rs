@@ -74,14 +74,11 @@ pub struct Space {
     pub loss_bp: u32,
 }
 
-/// Data packets of one run at most, unless the shortest run has more: what bounds a run's cost.
-const MAX_PACKETS: f64 = 60_000.0;
-
 /// Shortest and longest run, s.
 const DURATION_S: (f64, f64) = (20.0, 90.0);
 
 /// Round trips of a run after the last start: flows that have only begun show no fault that stays.
-const ROUND_TRIPS: f64 = 200.0;
+const ROUND_TRIPS: f64 = 150.0;
 
 /// IP bytes of a data packet.
 const PACKET_BITS: f64 = 12_000.0;
@@ -94,7 +91,11 @@ impl Space {
     pub(crate) fn path(&self, position: &[f64]) -> Path {
         let at = |index: usize| {
             let value = position.get(index).copied().unwrap_or(0.0);
-            if value.is_nan() { 0.0 } else { value.clamp(0.0, 1.0) }
+            if value.is_nan() {
+                0.0
+            } else {
+                value.clamp(0.0, 1.0)
+            }
         };
         // A disturbance is absent in the lower part of its coordinate, so that paths without it are found.
         let above = |value: f64, least: f64| ((value - least) / (1.0 - least)).max(0.0);
@@ -104,7 +105,8 @@ impl Space {
         };
         let rate_kbit = round(logarithmic(at(0), 2_000.0, 50_000.0));
         let rtt_ms = round(logarithmic(at(1), 10.0, 300.0));
-        let jitter = above(at(3), 0.25) * f64::from(rtt_ms) * f64::from(self.jitter_percent) / 100.0;
+        let jitter =
+            above(at(3), 0.25) * f64::from(rtt_ms) * f64::from(self.jitter_percent) / 100.0;
         let flows = between(at(6), self.flows);
         let others = between(at(7), self.competitors);
         let gap_ms = above(at(8), 0.1) * 4_000.0;
@@ -114,12 +116,20 @@ impl Space {
             rtt_ms,
             buffer_tenths: round(logarithmic(at(2), 3.0, 80.0)),
             jitter_ms: round(jitter),
-            jitter_on: if switch < 0.5 { JitterOn::First } else { JitterOn::All },
+            jitter_on: if switch < 0.5 {
+                JitterOn::First
+            } else {
+                JitterOn::All
+            },
             ack_gap_ms: round(above(at(4), 0.5) * 40.0),
             loss_bp: round(above(at(5), 0.5) * f64::from(self.loss_bp)),
             flows,
             competitors: others,
-            competitor: if (switch * 4.0) as u32 % 2 == 0 { Competitor::Cubic } else { Competitor::Reno },
+            competitor: if (switch * 4.0) as u32 % 2 == 0 {
+                Competitor::Cubic
+            } else {
+                Competitor::Reno
+            },
             gap_ms: round(gap_ms),
             duration_s: 0,
         };
@@ -144,13 +154,11 @@ fn round(value: f64) -> u32 {
 }
 
 impl Path {
-    /// Shortest run in which all flows start and settle, s, within the cost that a run may have.
+    /// Shortest run in which all flows start and settle, s.
     #[must_use]
     pub fn least_duration_s(&self) -> u32 {
-        let affordable = MAX_PACKETS * PACKET_BITS / (f64::from(self.rate_kbit.max(1)) * 1e3);
         let settling = (ROUND_TRIPS * f64::from(self.rtt_ms) / 1e3).max(DURATION_S.0);
-        let wanted = settling.min(affordable.max(DURATION_S.0)) + self.starts_s();
-        wanted.min(DURATION_S.1).ceil() as u32
+        (settling + self.starts_s()).min(DURATION_S.1).ceil() as u32
     }
 
     /// Time until the last flow has started, s.
@@ -224,9 +232,13 @@ impl Path {
         let (jitter, half) = (self.jitter_ms, f64::from(self.rtt_ms) / 2.0);
         let keys = self.bottleneck(false);
         let lines = [
-            format!("between = [\"first\", \"router\"], jitter = \"{jitter}ms\", back = {{ jitter = \"0ms\" }}"),
+            format!(
+                "between = [\"first\", \"router\"], jitter = \"{jitter}ms\", back = {{ jitter = \"0ms\" }}"
+            ),
             "between = [\"others\", \"router\"]".to_owned(),
-            format!("name = \"bottleneck\", between = [\"router\", \"receiver\"], delay = \"{half}ms\", {keys}"),
+            format!(
+                "name = \"bottleneck\", between = [\"router\", \"receiver\"], delay = \"{half}ms\", {keys}"
+            ),
         ];
         for line in lines {
             let _ = writeln!(text, "  {{ {line} }},");

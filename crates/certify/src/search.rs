@@ -127,7 +127,9 @@ impl Problem<'_> {
             let score = self.objective.score(&fault);
             self.known.borrow_mut().insert(path, -score);
             let mut best = self.best.borrow_mut();
-            let before = best.as_ref().map(|found| self.objective.score(&found.fault));
+            let before = best
+                .as_ref()
+                .map(|found| self.objective.score(&found.fault));
             if before.is_none_or(|before| score > before) {
                 *best = Some(Found { path, fault });
             }

@@ -116,7 +116,12 @@ fn tell(stream: &mut UnixStream, reply: &Reply) -> io::Result<()> {
 fn simulate(request: &Request, stream: &mut UnixStream) -> Reply {
     let refused = |text: String| Reply::Refused { text };
     let resolver = FolderResolver::new(&request.folder);
-    let parsed = Scenario::parse("scenario.toml", &request.run.source, Backend::Sim, &resolver);
+    let parsed = Scenario::parse(
+        "scenario.toml",
+        &request.run.source,
+        Backend::Sim,
+        &resolver,
+    );
     let scenario = match parsed {
         Ok(scenario) => scenario,
         Err(diagnostics) => return refused(diagnostics.render(false)),

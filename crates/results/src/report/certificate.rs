@@ -84,7 +84,12 @@ pub fn certificate(page: &CertificatePage<'_>) -> String {
     }
     let mut below: String = page.findings.iter().map(|text| warning(text)).collect();
     for (title, sentence, source) in page.paths {
-        let _ = writeln!(below, "<h2>{}</h2>\n<p>{}</p>", escaped(title), escaped(sentence));
+        let _ = writeln!(
+            below,
+            "<h2>{}</h2>\n<p>{}</p>",
+            escaped(title),
+            escaped(sentence)
+        );
         if !source.is_empty() {
             let _ = writeln!(below, "<pre>{}</pre>", escaped(source));
         }
@@ -135,14 +140,21 @@ fn plots(picture: &Picture<'_>) -> [Plot; 2] {
         }
     };
     let throughput = flows().map(|(index, flow)| {
-        let samples = flow.samples.iter().map(|s| (s.at_s, Some(s.throughput_bps / 1e6)));
+        let samples = flow
+            .samples
+            .iter()
+            .map(|s| (s.at_s, Some(s.throughput_bps / 1e6)));
         line(&flow.name, index, false, samples.collect())
     });
-    let queueing = run.used_edges().take(COLOURS).enumerate().map(|(index, edge)| {
-        let samples = edge.samples.iter();
-        let delays = samples.map(|s| (s.at_s, s.queueing_us.map(|us| us / 1e3)));
-        line(&edge.name, index, true, delays.collect())
-    });
+    let queueing = run
+        .used_edges()
+        .take(COLOURS)
+        .enumerate()
+        .map(|(index, edge)| {
+            let samples = edge.samples.iter();
+            let delays = samples.map(|s| (s.at_s, s.queueing_us.map(|us| us / 1e3)));
+            line(&edge.name, index, true, delays.collect())
+        });
     let plot = |what: &'static str, unit: &'static str, lines| Plot {
         title: Cow::Owned(picture.title.to_owned()),
         note: Cow::Borrowed(what),

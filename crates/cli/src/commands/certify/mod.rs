@@ -32,10 +32,11 @@ Examples:
   fairwater certify native:cubic --only bufferbloat --no-search
   fairwater certify bbr --only starvation
 
-The sections of RFC 9743 are run in the simulator, and a search looks for the path on which the algorithm
-starves a flow, carries little, or keeps a standing queue. docs/certify.md explains both. The exit code is
-0 whatever the verdicts are, and 4 if the algorithm failed. Runs are kept: after Ctrl-C, the same command
-runs the remaining ones. The same seed gives the same report.";
+The sections of RFC 9743 are run in the simulator. A search then looks for the path on which the
+algorithm starves a flow, carries little, or keeps a standing queue, alone or in company only.
+docs/certify.md explains both. The exit code is 0 whatever the verdicts are, and 4 if the algorithm
+failed. Runs are kept: after Ctrl-C, the same command runs the remaining ones. The same seed gives the
+same report.";
 
 /// Find out whether an algorithm is fit to be let out
 #[derive(Debug, clap::Args)]
@@ -90,7 +91,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     };
     let objectives: Vec<_> = Objective::ALL.into_iter().filter(is_searched).collect();
     check_names(args, base)?;
-    let out = args.out.clone().unwrap_or_else(|| default_out(&args.algorithm));
+    let out = args
+        .out
+        .clone()
+        .unwrap_or_else(|| default_out(&args.algorithm));
     let folder = open(args, &candidate, &out)?;
     let stop = Stop::on_signals().map_err(Failure::io("handling signals"))?;
     let workers = Workers::new(Duration::from_secs(args.stall), &stop);
@@ -109,8 +113,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let file = out.join("certificate.json");
     let shown = file.display().to_string();
     let json = serde_json::to_vec_pretty(&certificate).map_err(std::io::Error::from);
-    json.and_then(|json| write_whole(&file, &json)).map_err(Failure::io(shown))?;
-    report_page::write(&out.join("report.html"), &show::page(&certificate, &pictures))?;
+    json.and_then(|json| write_whole(&file, &json))
+        .map_err(Failure::io(shown))?;
+    report_page::write(
+        &out.join("report.html"),
+        &show::page(&certificate, &pictures),
+    )?;
     match args.json {
         true => output::json(&certificate)?,
         false => output::print(show::text(&certificate))?,
@@ -145,7 +153,11 @@ fn certify(
     let search = Search {
         candidate,
         out,
-        budget: if args.quick { Budget::QUICK } else { Budget::FULL },
+        budget: if args.quick {
+            Budget::QUICK
+        } else {
+            Budget::FULL
+        },
         seed: args.seed,
         runs,
     };
@@ -156,7 +168,8 @@ fn certify(
         };
         ran.findings.extend(found.findings);
         if let Some(run) = found.picture {
-            ran.pictures.push((format!("Worst path: {}", objective.name()), run));
+            ran.pictures
+                .push((format!("Worst path: {}", objective.name()), run));
         }
         worst.push(found.path);
     }
@@ -174,8 +187,13 @@ fn certify(
 
 /// The algorithm as scenarios anywhere name it: of a Python file, the whole path.
 fn candidate(text: &str) -> Result<String, Failure> {
-    if text.chars().any(|c| c.is_control() || c == '"' || c == '\\' || c == '$') {
-        let message = format!("`{text}` cannot stand in a scenario: it has a quote, `\\`, `$` or a control character");
+    if text
+        .chars()
+        .any(|c| c.is_control() || c == '"' || c == '\\' || c == '$')
+    {
+        let message = format!(
+            "`{text}` cannot stand in a scenario: it has a quote, `\\`, `$` or a control character"
+        );
         return Err(Failure::BadInput(message));
     }
     if let Some(name) = text.strip_prefix("native:") {
@@ -183,7 +201,8 @@ fn candidate(text: &str) -> Result<String, Failure> {
             "reno" | "cubic" => Ok(text.to_owned()),
             // The simulator has no other that is an algorithm; BBR is one of the plane's.
             "bbr" => Err(Failure::BadInput(
-                "the simulator has no native BBR: `fairwater certify bbr` runs the plane's".to_owned(),
+                "the simulator has no native BBR: `fairwater certify bbr` runs the plane's"
+                    .to_owned(),
             )),
             _ => Err(Failure::BadInput(format!(
                 "there is no `{text}`; the simulator has `native:reno` and `native:cubic`"
@@ -210,7 +229,11 @@ fn check_names(args: &Args, base: &str) -> Result<(), Failure> {
         .map(|section| section.id)
         .chain(Objective::ALL.map(Objective::name))
         .collect();
-    match args.only.iter().find(|only| !known.contains(&only.as_str())) {
+    match args
+        .only
+        .iter()
+        .find(|only| !known.contains(&only.as_str()))
+    {
         None => Ok(()),
         Some(wrong) => Err(Failure::BadInput(format!(
             "there is no section or objective `{wrong}`; there are {}",
@@ -221,13 +244,21 @@ fn check_names(args: &Args, base: &str) -> Result<(), Failure> {
 
 fn default_out(algorithm: &str) -> PathBuf {
     let name = algorithm.rsplit('/').next().unwrap_or(algorithm);
-    let plain = |c: char| if c.is_alphanumeric() || ".-_=".contains(c) { c } else { '-' };
+    let plain = |c: char| {
+        if c.is_alphanumeric() || ".-_=".contains(c) {
+            c
+        } else {
+            '-'
+        }
+    };
     Path::new("certify.results").join(name.chars().map(plain).collect::<String>())
 }
 
 /// The folder of the results, held against others that write there.
 fn open(args: &Args, candidate: &str, out: &Path) -> Result<Folder, Failure> {
-    let files: BTreeMap<_, _> = python_source(&args.algorithm, Path::new("")).into_iter().collect();
+    let files: BTreeMap<_, _> = python_source(&args.algorithm, Path::new(""))
+        .into_iter()
+        .collect();
     let what = format!("certification of {candidate}");
     let folder = Folder::open(out, Backend::Sim.name(), &what, files, args.fresh)?;
     if args.fresh {

@@ -86,17 +86,16 @@ impl<'a> Runs<'a> {
     }
 
     /// What is known of these runs, in their order; those that are missing are run. `None` when it was stopped. `what` names them in the progress.
-    pub(super) fn all(
-        &self,
-        what: &str,
-        asked: &[Run],
-    ) -> Result<Option<Vec<Known>>, Failure> {
+    pub(super) fn all(&self, what: &str, asked: &[Run]) -> Result<Option<Vec<Known>>, Failure> {
         let is_known = |run: &Run| self.lock().contains_key(run);
         let missing: Vec<usize> = (0..asked.len())
             .filter(|index| !is_known(&asked[*index]))
             .collect();
         if !self.quiet && !missing.is_empty() && !what.is_empty() {
-            eprintln!("{what}: {} to run", crate::units::count(missing.len(), "run"));
+            eprintln!(
+                "{what}: {} to run",
+                crate::units::count(missing.len(), "run")
+            );
         }
         let is_quiet = self.quiet || what.is_empty();
         let mut watch = Watch::new(is_quiet || missing.is_empty(), missing.len(), 0);
@@ -151,11 +150,13 @@ impl<'a> Runs<'a> {
     }
 
     fn keep(&self, kept: &Kept) -> Result<(), Failure> {
-        let written = serde_json::to_vec(kept).map_err(std::io::Error::from).and_then(|mut line| {
-            line.push(b'\n');
-            let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-            file.write_all(&line)
-        });
+        let written = serde_json::to_vec(kept)
+            .map_err(std::io::Error::from)
+            .and_then(|mut line| {
+                line.push(b'\n');
+                let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+                file.write_all(&line)
+            });
         written.map_err(Failure::io("keeping a run"))
     }
 }

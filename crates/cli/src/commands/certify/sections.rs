@@ -62,7 +62,10 @@ impl Sections<'_> {
             pictures: Vec::new(),
         };
         // All at once, so that no core waits for the last run of a section.
-        let asked: Vec<_> = ready.iter().flat_map(|one| one.runs(0..one.seeds)).collect();
+        let asked: Vec<_> = ready
+            .iter()
+            .flat_map(|one| one.runs(0..one.seeds))
+            .collect();
         if self.runs.all("sections", &asked)?.is_none() {
             return Ok(None);
         }
@@ -117,14 +120,24 @@ impl Sections<'_> {
     /// The verdicts on a section; seeds are added while one cannot be told.
     fn judged(&self, one: &mut Ready, ran: &mut Ran) -> Result<Option<SectionReport>, Failure> {
         let Some(run) = one.entry.run.clone() else {
-            let reasons: Vec<_> = one.entry.not_run.iter().map(|n| n.reason.as_str()).collect();
+            let reasons: Vec<_> = one
+                .entry
+                .not_run
+                .iter()
+                .map(|n| n.reason.as_str())
+                .collect();
             let judged = one.entry.not_judged(&reasons.join("; "));
-            return Ok(Some(one.report(judged.into_iter().map(Judgement::from).collect())));
+            return Ok(Some(
+                one.report(judged.into_iter().map(Judgement::from).collect()),
+            ));
         };
         let form = if self.quick { &run.quick } else { &run.full };
         loop {
             let asked = one.runs(0..one.seeds);
-            let Some(known) = self.runs.all(&format!("more seeds of {}", one.section.id), &asked)? else {
+            let Some(known) = self
+                .runs
+                .all(&format!("more seeds of {}", one.section.id), &asked)?
+            else {
                 return Ok(None);
             };
             let mut measured: BTreeMap<usize, Vec<PointResult>> = BTreeMap::new();
@@ -132,7 +145,10 @@ impl Sections<'_> {
             for (run, known) in asked.iter().zip(known) {
                 match known {
                     Known::Measured(result) => {
-                        measured.entry(run.index / MAX_SEEDS).or_default().push(*result);
+                        measured
+                            .entry(run.index / MAX_SEEDS)
+                            .or_default()
+                            .push(*result);
                     }
                     Known::Failed(text) => failure = failure.or(Some(text)),
                 }
@@ -146,15 +162,18 @@ impl Sections<'_> {
                     check.reason = Some(text.clone());
                 }
             }
-            let is_open = checks.iter().any(|check| {
-                check.opinion == Opinion::CannotBeTold && check.measured.is_some()
-            });
+            let is_open = checks
+                .iter()
+                .any(|check| check.opinion == Opinion::CannotBeTold && check.measured.is_some());
             if is_open && failure.is_none() && one.seeds < form.most_seeds {
                 one.seeds = (one.seeds * 2).min(form.most_seeds);
                 continue;
             }
             ran.findings.extend(one.findings(&measured, failure));
-            let first = measured.into_values().next().and_then(|runs| runs.into_iter().next());
+            let first = measured
+                .into_values()
+                .next()
+                .and_then(|runs| runs.into_iter().next());
             if let Some(first) = first {
                 ran.pictures.push((one.entry.title.clone(), first));
             }

@@ -28,7 +28,10 @@ pub(super) fn text(found: &Certificate) -> String {
         text += &format!("  {}\n", worst_sentence(worst));
     }
     for finding in &found.findings {
-        text += &format!("  finding in {}: {} ({})\n", finding.at, finding.what, finding.scenario);
+        text += &format!(
+            "  finding in {}: {} ({})\n",
+            finding.at, finding.what, finding.scenario
+        );
     }
     text + "\n" + &summary(found) + "\n"
 }
@@ -50,9 +53,16 @@ pub(super) fn summary(found: &Certificate) -> String {
     };
     let findings = match found.findings.len() {
         0 => String::new(),
-        count => format!("; the algorithm failed: {}", crate::units::count(count, "finding")),
+        count => format!(
+            "; the algorithm failed: {}",
+            crate::units::count(count, "finding")
+        ),
     };
-    format!("{}: {}; {faults}{findings}", found.algorithm, counts.join(", "))
+    format!(
+        "{}: {}; {faults}{findings}",
+        found.algorithm,
+        counts.join(", ")
+    )
 }
 
 fn title(found: &Certificate) -> String {
@@ -99,6 +109,9 @@ fn worst_sentence(worst: &WorstPath) -> String {
         }
         (fairwater_certify::Objective::Collapse, Some(used)) => {
             format!("; native:cubic uses {} % of the link", number(used * 100.0))
+        }
+        (fairwater_certify::Objective::LockIn, Some(alone)) => {
+            format!("; one flow alone has {}", number(alone))
         }
         _ => String::new(),
     };

@@ -56,10 +56,15 @@ impl<'a> Workers<'a> {
             return Ok(None);
         }
         if self.failures.load(Relaxed) >= MAX_FAILURES {
-            let text = format!("not run: {MAX_FAILURES} runs blocked or ended their process before");
+            let text =
+                format!("not run: {MAX_FAILURES} runs blocked or ended their process before");
             return Ok(Some(Ended::Failed(text)));
         }
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let idle = self
+            .idle
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop();
         let mut worker = match idle {
             Some(worker) => worker,
             None => Worker::start().map_err(Failure::io("a process that simulates"))?,
@@ -143,7 +148,8 @@ impl Worker {
                         Reply::Refused { text } => return Err(Failure::BadInput(text)),
                     }
                 }
-                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
                 Err(error) => return Ok(Some(self.ended(&error))),
             }
             if stop.is_asked() {

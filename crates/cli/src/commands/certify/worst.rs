@@ -4,8 +4,7 @@ use std::fs;
 use std::path::Path as FilePath;
 
 use fairwater_certify::{
-    Budget, Fault, Finding, Found, Objective, Path, REFERENCE, SearchError, WorstPath, minimise,
-    search,
+    Budget, Fault, Finding, Found, Objective, Path, SearchError, WorstPath, minimise, search,
 };
 use fairwater_results::{PointResult, write_whole};
 
@@ -104,7 +103,7 @@ impl Search<'_> {
             return Some(found);
         }
         let mut is_stopped = false;
-        let smallest = minimise(found, &mut |path| {
+        let smallest = minimise(objective, found, &mut |path| {
             if is_stopped || !objective.applies(path) {
                 return None;
             }
@@ -180,17 +179,20 @@ impl Batch<'_> {
     fn faults(&mut self, what: &str, paths: &[Path]) -> Option<Vec<Fault>> {
         self.paths += paths.len() as u64;
         let candidate = self.search.candidate;
-        let asked: Vec<_> = paths.iter().map(|path| run_of(&path.scenario(candidate))).collect();
-        let runs = self.all(what, &asked)?;
-        let needs = |run: &Known| match run {
-            Known::Measured(run) => self.objective.needs_reference(run),
-            Known::Failed(_) => false,
-        };
-        let compared: Vec<usize> = (0..paths.len()).filter(|index| needs(&runs[*index])).collect();
-        let others: Vec<_> = compared
+        let asked: Vec<_> = paths
             .iter()
-            .map(|index| run_of(&paths[*index].scenario(REFERENCE)))
+            .map(|path| run_of(&path.scenario(candidate)))
             .collect();
+        let runs = self.all(what, &asked)?;
+        let mut compared = Vec::new();
+        let mut others = Vec::new();
+        for (index, (path, run)) in paths.iter().zip(&runs).enumerate() {
+            let Known::Measured(run) = run else { continue };
+            if let Some(source) = self.objective.reference(path, run, candidate) {
+                compared.push(index);
+                others.push(run_of(&source));
+            }
+        }
         let references = self.all("", &others)?;
         let mut faults = Vec::new();
         for (index, (path, run)) in paths.iter().zip(&runs).enumerate() {
