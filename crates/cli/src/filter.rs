@@ -57,9 +57,8 @@ impl FlowFilter {
             .partition(|part| part.trim_start().starts_with("algorithm="));
         let rule = match others.as_slice() {
             [] => Rule::default(),
-            others => parse(&others.join(",")).map_err(|why| {
-                why.replace("is no key: port", "is no key: algorithm, port")
-            })?,
+            others => parse(&others.join(","))
+                .map_err(|why| why.replace("is no key: port", "is no key: algorithm, port"))?,
         };
         let algorithm = algorithms.last().and_then(|part| part.split_once('='));
         Ok(Self {
@@ -77,7 +76,9 @@ impl FlowFilter {
     /// Whether a flow that asks for this algorithm has everything that the filter names. An algorithm is
     /// named with its parameters or without.
     pub(crate) fn matches(&self, algorithm: &str, key: &PolicyKey<'_>) -> bool {
-        let bare = algorithm.split_once(':').map_or(algorithm, |(name, _)| name);
+        let bare = algorithm
+            .split_once(':')
+            .map_or(algorithm, |(name, _)| name);
         let is_it = |wanted: &str| wanted == algorithm || wanted == bare;
         self.algorithm.as_deref().is_none_or(is_it) && self.rule.matches(key)
     }

@@ -129,8 +129,7 @@ impl Datapath {
         for slot in 0..self.flows.hot.len() {
             let flow = self.flows.name(slot);
             let cold = &mut self.flows.cold[slot];
-            let is_observed =
-                cold.is_open && observer.begins(flow, &cold.algorithm, &cold.info);
+            let is_observed = cold.is_open && observer.begins(flow, &cold.algorithm, &cold.info);
             cold.is_observed = is_observed;
             self.flows.hot[slot].attention |= is_observed;
         }

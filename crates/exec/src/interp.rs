@@ -71,12 +71,7 @@ pub fn trace(
 /// # Panics
 /// If `variables` has not all that the expression reads.
 #[must_use]
-pub fn evaluate(
-    expr: &Expr,
-    registers: &Registers,
-    variables: &[u64],
-    signals: &Signals,
-) -> u64 {
+pub fn evaluate(expr: &Expr, registers: &Registers, variables: &[u64], signals: &Signals) -> u64 {
     let run = Run {
         registers: &mut registers.clone(),
         variables: &mut variables.to_vec(),

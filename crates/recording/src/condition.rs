@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use fairwater_exec::interp;
 use fairwater_exec::invocation::Registers;
-use fairwater_lang::{Expr, Program, Scope, Signals, Type, Variable, compile};
+use fairwater_lang::{Expr, Program, Scope, Signals, Stmt, Type, Variable, compile};
 use thiserror::Error;
 
 /// Why a text is no condition over a program's variables.
@@ -51,6 +51,7 @@ impl Condition {
         let found = &compiled.program;
         match found.events.as_slice() {
             // A parenthesis too many ends the clause early.
+            [event] if event.body != [Stmt::Report] => Err(error("it is more than one expression")),
             [event] if event.prelude.is_empty() && told(found) == told(program) => {
                 Ok(Self(event.condition.clone()))
             }

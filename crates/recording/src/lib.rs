@@ -2,7 +2,7 @@
 //!
 //! A recording is a folder that has, for each invocation of a flow's program, all that the program
 //! read, what the plane had staged, and what came of it; and beside it the plane's events and commands,
-//! all in order ([`Entry`]). [`Recorder`] observes a plane and its datapaths and writes one;
+//! all in order ([`Record`]). [`Recorder`] observes a plane and its datapaths and writes one;
 //! [`Recording`] reads it. [`replay`] runs it again: the programs by any back end, and the algorithm
 //! over the reports. [`Stepper`] goes from invocation to invocation.
 //!
@@ -13,11 +13,11 @@
 
 mod columns;
 mod condition;
-mod entry;
 mod folder;
 mod head;
 mod incident;
 mod reader;
+mod record;
 mod recorder;
 pub mod replay;
 mod reports;
@@ -26,13 +26,13 @@ pub mod table;
 mod writer;
 
 pub use condition::{Condition, ConditionError};
-pub use entry::{
-    Arrival, Began, Controls, Entry, FlowCommand, Info, Invoked, PlaneEvent, Report, Stage, State,
-    What,
-};
 pub use head::{Constant, FORMAT, Head, RecordedAlgorithm, RecordedProgram, VERSION};
 pub use incident::{IncidentError, IncidentReplay, ReplayedReport, incident};
 pub use reader::{Damage, ReadError, Recording};
+pub use record::{
+    Arrival, Began, Controls, FlowCommand, Info, Invoked, PlaneEvent, Record, Report, Stage, State,
+    What,
+};
 pub use recorder::{Candidate, Filter, Recorder};
 pub use step::{Clause, Direction, Mark, NamedValue, Step, StepError, Stepper, Target};
 pub use writer::{End, WriteError, Writer};

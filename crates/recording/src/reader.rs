@@ -11,9 +11,9 @@ use fairwater_lang::Program;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 
-use crate::entry::{Entry, What};
 use crate::folder;
 use crate::head::{self, FORMAT, Head, RecordedProgram, VERSION};
+use crate::record::{Record, What};
 use crate::reports::Reports;
 use crate::table;
 use crate::writer::End;
@@ -61,7 +61,7 @@ pub struct Recording {
     /// The programs, each with what it was compiled to.
     pub programs: Vec<(RecordedProgram, Program)>,
     /// What happened, in order; [`What::Gap`] where a file is missing.
-    pub entries: Vec<Entry>,
+    pub records: Vec<Record>,
     /// What the recorder said when it ended; `None` if it was cut off.
     pub end: Option<End>,
     /// What cannot be read.
@@ -75,7 +75,7 @@ pub enum Damage {
     Missing(u64),
     /// A file has other bytes than those that were written.
     Changed(String),
-    /// A file is no table of entries, though its bytes are those that were written.
+    /// A file is no table of records, though its bytes are those that were written.
     Unreadable(String, String),
     /// A file cites a program or an algorithm that the recording does not have.
     Foreign(String),
@@ -105,57 +105,84 @@ impl Recording {
     /// There is no recording, it is of another version, or its head or programs are damaged. Damage to
     /// other files is told in [`Recording::damage`].
     pub fn open(path: &Path) -> Result<Self, ReadError> {
-        let head_path = path.join(folder::HEAD);
-        if path.is_dir() && !head_path.exists() {
-            return Err(ReadError::NoRecording(path.to_owned()));
-        }
-        let head = read_head(&head_path)?;
-        let programs = read_programs(&path.join(folder::PROGRAMS))?;
-        let end = path.join(folder::END);
-        let end = end.exists().then(|| read_json(&end)).transpose()?;
-        let mut recording = Self {
-            head,
-            programs,
-            entries: Vec::new(),
-            end,
-            damage: Vec::new(),
-        };
-        recording.read_tables(path)?;
-        Ok(recording)
-    }
-
-    /// The invocations, numbered from 1, in order.
-    pub fn invocations(&self) -> impl Iterator<Item = (u64, &Entry)> {
-        let is_invocation = |entry: &&Entry| matches!(entry.what, What::Invoked(_));
-        (1..).zip(self.entries.iter().filter(is_invocation))
-    }
-
-    fn read_tables(&mut self, path: &Path) -> Result<(), ReadError> {
         let io = |error| ReadError::Io {
             path: path.to_owned(),
             error,
         };
-        let mut names = BTreeMap::new();
+        let mut names = Vec::new();
         for file in fs::read_dir(path).map_err(io)? {
-            let name = file.map_err(io)?.file_name().to_string_lossy().into_owned();
-            if let Some(number) = folder::table_number(&name) {
-                names.insert(number, name);
-            }
+            names.push(file.map_err(io)?.file_name().to_string_lossy().into_owned());
         }
-        let last = names.keys().next_back().copied().unwrap_or(0);
+        if !names.iter().any(|name| name == folder::HEAD) {
+            return Err(ReadError::NoRecording(path.to_owned()));
+        }
+        Self::read(path, &names, &mut |name| read_file(&path.join(name)))
+    }
+
+    /// Reads the recording of files with these names, by whatever reads one; `path` is the folder for
+    /// errors.
+    ///
+    /// # Errors
+    /// As [`Recording::open`].
+    pub fn read(
+        path: &Path,
+        names: &[String],
+        read: &mut dyn FnMut(&str) -> io::Result<Vec<u8>>,
+    ) -> Result<Self, ReadError> {
+        let mut bytes = |name: &str| {
+            let path = path.join(name);
+            match read(name) {
+                Ok(bytes) => Ok((path, bytes)),
+                Err(error) => Err(ReadError::Io { path, error }),
+            }
+        };
+        let (head_path, head) = bytes(folder::HEAD)?;
+        let head = read_head(&head_path, &head)?;
+        let (programs_path, programs) = bytes(folder::PROGRAMS)?;
+        let programs = read_programs(&programs_path, &programs)?;
+        let end = match names.iter().any(|name| name == folder::END) {
+            true => {
+                let (path, end) = bytes(folder::END)?;
+                Some(from_json(&path, &end)?)
+            }
+            false => None,
+        };
+        let mut recording = Self {
+            head,
+            programs,
+            records: Vec::new(),
+            end,
+            damage: Vec::new(),
+        };
+        recording.read_tables(names, read);
+        Ok(recording)
+    }
+
+    /// The invocations, numbered from 1, in order.
+    pub fn invocations(&self) -> impl Iterator<Item = (u64, &Record)> {
+        let is_invocation = |record: &&Record| matches!(record.what, What::Invoked(_));
+        (1..).zip(self.records.iter().filter(is_invocation))
+    }
+
+    fn read_tables(&mut self, names: &[String], read: &mut dyn FnMut(&str) -> io::Result<Vec<u8>>) {
+        let numbered = names.iter().filter_map(|name| {
+            let number = folder::table_number(name)?;
+            Some((number, name.as_str()))
+        });
+        let tables: BTreeMap<u64, &str> = numbered.collect();
+        let last = tables.keys().next_back().copied().unwrap_or(0);
         let last = last.max(self.end.map_or(0, |end| end.files));
         let mut reports = Reports::default();
         let mut next = 1;
-        for (number, name) in names {
+        for (number, name) in tables {
             self.missing(next, number, &mut reports);
             next = number.saturating_add(1);
-            match self.read_table(path, number, &name, &mut reports) {
-                Ok(entries) => self.entries.extend(entries),
+            match self.read_table((number, name), read, &mut reports) {
+                Ok(records) => self.records.extend(records),
                 Err(damage) => self.gap(damage, &mut reports),
             }
         }
         self.missing(next, last.saturating_add(1), &mut reports);
-        Ok(())
     }
 
     /// The files of these numbers are missing.
@@ -168,39 +195,38 @@ impl Recording {
 
     fn gap(&mut self, damage: Damage, reports: &mut Reports) {
         self.damage.push(damage);
-        let gap = Entry::gap();
+        let gap = Record::gap();
         reports.note(&gap);
-        self.entries.push(gap);
+        self.records.push(gap);
     }
 
     fn read_table(
         &self,
-        path: &Path,
-        number: u64,
-        name: &str,
+        (number, name): (u64, &str),
+        read: &mut dyn FnMut(&str) -> io::Result<Vec<u8>>,
         reports: &mut Reports,
-    ) -> Result<Vec<Entry>, Damage> {
+    ) -> Result<Vec<Record>, Damage> {
         let unreadable = |why: String| Damage::Unreadable(name.to_owned(), why);
-        let bytes = read_file(&path.join(name)).map_err(|error| unreadable(error.to_string()))?;
+        let bytes = read(name).map_err(|error| unreadable(error.to_string()))?;
         if folder::table_name(number, &bytes) != name {
             return Err(Damage::Changed(name.to_owned()));
         }
-        let entries = decode(bytes, reports).map_err(unreadable)?;
-        match entries.iter().all(|entry| self.has_what_it_cites(entry)) {
-            true => Ok(entries),
+        let records = decode(bytes, reports).map_err(unreadable)?;
+        match records.iter().all(|record| self.has_what_it_cites(record)) {
+            true => Ok(records),
             false => Err(Damage::Foreign(name.to_owned())),
         }
     }
 
-    fn has_what_it_cites(&self, entry: &Entry) -> bool {
-        use crate::entry::PlaneEvent as Event;
+    fn has_what_it_cites(&self, record: &Record) -> bool {
+        use crate::record::PlaneEvent as Event;
 
         let program =
             |index: Option<u32>| index.is_none_or(|index| (index as usize) < self.programs.len());
         let algorithm = |index: Option<u32>| {
             index.is_none_or(|index| (index as usize) < self.head.algorithms.len())
         };
-        match &entry.what {
+        match &record.what {
             What::State(state) => {
                 program(state.program)
                     && state.program.is_none_or(|index| {
@@ -227,11 +253,11 @@ const MOST_MENTIONED: usize = 1000;
 
 /// Decodes a table. Its bytes are those that some recorder wrote, unless somebody made their hash up:
 /// the Parquet reader is not made for that, and may panic.
-fn decode(bytes: Vec<u8>, reports: &mut Reports) -> Result<Vec<Entry>, String> {
+fn decode(bytes: Vec<u8>, reports: &mut Reports) -> Result<Vec<Record>, String> {
     let before = reports.clone();
     let decoded = catch_unwind(AssertUnwindSafe(|| table::decode(bytes, reports)));
     match decoded {
-        Ok(Ok(entries)) => Ok(entries),
+        Ok(Ok(records)) => Ok(records),
         Ok(Err(error)) => {
             *reports = before;
             Err(error.to_string())
@@ -243,12 +269,12 @@ fn decode(bytes: Vec<u8>, reports: &mut Reports) -> Result<Vec<Entry>, String> {
     }
 }
 
-fn read_head(path: &Path) -> Result<Head, ReadError> {
+fn read_head(path: &Path, bytes: &[u8]) -> Result<Head, ReadError> {
     let damaged = |why: String| ReadError::Damaged {
         path: path.to_owned(),
         why,
     };
-    let any: serde_json::Value = read_json(path)?;
+    let any: serde_json::Value = from_json(path, bytes)?;
     if any.get("format").and_then(|format| format.as_str()) != Some(FORMAT) {
         return Err(damaged(format!("it does not say `{FORMAT}`")));
     }
@@ -270,8 +296,8 @@ fn read_head(path: &Path) -> Result<Head, ReadError> {
     Ok(head)
 }
 
-fn read_programs(path: &Path) -> Result<Vec<(RecordedProgram, Program)>, ReadError> {
-    let programs: Vec<RecordedProgram> = read_json(path)?;
+fn read_programs(path: &Path, bytes: &[u8]) -> Result<Vec<(RecordedProgram, Program)>, ReadError> {
+    let programs: Vec<RecordedProgram> = from_json(path, bytes)?;
     let decoded = programs.into_iter().map(|recorded| {
         let program = recorded.decode().ok_or_else(|| ReadError::Damaged {
             path: path.to_owned(),
@@ -282,12 +308,8 @@ fn read_programs(path: &Path) -> Result<Vec<(RecordedProgram, Program)>, ReadErr
     decoded.collect()
 }
 
-fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, ReadError> {
-    let bytes = read_file(path).map_err(|error| ReadError::Io {
-        path: path.to_owned(),
-        error,
-    })?;
-    serde_json::from_slice(&bytes).map_err(|error| ReadError::Damaged {
+fn from_json<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, ReadError> {
+    serde_json::from_slice(bytes).map_err(|error| ReadError::Damaged {
         path: path.to_owned(),
         why: error.to_string(),
     })

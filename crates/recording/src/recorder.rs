@@ -9,18 +9,17 @@ use fairwater_datapath::{AppliedStage, Invocation, InvocationObserver};
 use fairwater_lang::{Program, Signal};
 use fairwater_plane::{Command, Event, FlowId, FlowInfo, PlaneObserver, ProgramId};
 
-use crate::entry::{
-    Arrival, Began, Controls, Entry, FlowCommand, Invoked, PlaneEvent, Report, Stage, State,
-    What,
-};
 use crate::head::RecordedProgram;
+use crate::record::{
+    Arrival, Began, Controls, FlowCommand, Invoked, PlaneEvent, Record, Report, Stage, State, What,
+};
 use crate::writer::{End, WriteError, Writer};
 
 /// Span of time in one file, µs: what is lost when the recorder is killed.
 const FILE_US: u64 = 1_000_000;
 
-/// Entries of a file, at most.
-const FILE_ENTRIES: usize = 1 << 16;
+/// Records of a file, at most.
+const FILE_RECORDS: usize = 1 << 16;
 
 /// A flow that may be recorded.
 #[derive(Debug, Clone, Copy)]
@@ -51,7 +50,7 @@ impl Recorder {
             filter,
             programs,
             known,
-            entries: Vec::new(),
+            records: Vec::new(),
             file_began_us: None,
             flows: Vec::new(),
             at_datapaths: HashMap::new(),
@@ -111,8 +110,8 @@ struct Recorded {
     programs: Vec<RecordedProgram>,
     /// The programs as datapaths have them.
     known: Vec<Option<Program>>,
-    /// Entries of the next file.
-    entries: Vec<Entry>,
+    /// Records of the next file.
+    records: Vec<Record>,
     file_began_us: Option<u64>,
     flows: Vec<Flow>,
     /// Flows by their name at a datapath, with the number of the datapath.
@@ -129,7 +128,7 @@ impl fmt::Debug for Recorded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Recorded")
             .field("flows", &self.flows.len())
-            .field("entries", &self.entries.len())
+            .field("records", &self.records.len())
             .finish_non_exhaustive()
     }
 }
@@ -177,7 +176,7 @@ impl Recorded {
 
     fn push(&mut self, flow: u32, time_us: u64, what: What) {
         let began_us = *self.file_began_us.get_or_insert(time_us);
-        if time_us.saturating_sub(began_us) >= FILE_US || self.entries.len() >= FILE_ENTRIES {
+        if time_us.saturating_sub(began_us) >= FILE_US || self.records.len() >= FILE_RECORDS {
             self.finish_file();
             self.file_began_us = Some(time_us);
         }
@@ -185,7 +184,7 @@ impl Recorded {
             flow.last_us = flow.last_us.max(time_us);
         }
         if self.writer.is_some() {
-            self.entries.push(Entry {
+            self.records.push(Record {
                 flow,
                 time_us,
                 what,
@@ -194,8 +193,8 @@ impl Recorded {
     }
 
     fn finish_file(&mut self) {
-        let written = self.writer.as_mut().map(|w| w.entries(&self.entries));
-        self.entries.clear();
+        let written = self.writer.as_mut().map(|w| w.records(&self.records));
+        self.records.clear();
         for flow in &mut self.flows {
             flow.has_state = false;
         }
@@ -207,7 +206,7 @@ impl Recorded {
     fn fail(&mut self, error: WriteError) {
         self.failure.get_or_insert(error);
         self.writer = None;
-        self.entries.clear();
+        self.records.clear();
     }
 
     fn begin(&mut self, candidate: &Candidate<'_>) -> Option<u32> {

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::entry::{Entry, Invoked, Report, What};
+use crate::record::{Invoked, Record, Report, What};
 
 /// Reports of a flow that are kept for the plane, at most; the oldest are then written twice.
 const MOST: usize = 256;
@@ -14,11 +14,11 @@ pub(crate) struct Reports {
 }
 
 impl Reports {
-    /// Takes note of an entry, in the order of the recording.
-    pub(crate) fn note(&mut self, entry: &Entry) {
-        match &entry.what {
-            What::Invoked(invoked) => self.invoked(entry.flow, entry.time_us, invoked),
-            What::Ended => drop(self.flows.remove(&entry.flow)),
+    /// Takes note of a record, in the order of the recording.
+    pub(crate) fn note(&mut self, record: &Record) {
+        match &record.what {
+            What::Invoked(invoked) => self.invoked(record.flow, record.time_us, invoked),
+            What::Ended => drop(self.flows.remove(&record.flow)),
             What::Gap => self.flows.clear(),
             _ => {}
         }

@@ -9,8 +9,8 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::condition::{Condition, ConditionError};
-use crate::entry::{Controls, Entry, Invoked, Stage, State, What};
 use crate::reader::Recording;
+use crate::record::{Controls, Invoked, Record, Stage, State, What};
 use crate::replay::{apply_stage, conclude};
 
 /// Why there is no such step.
@@ -142,7 +142,7 @@ pub struct Stepper<'r> {
     programs: Vec<&'r Program>,
     /// By program: the first and the last line of each clause.
     lines: Vec<Vec<(usize, usize)>>,
-    /// Places of the invocations among the entries.
+    /// Places of the invocations among the records.
     places: Vec<usize>,
     /// By flow, the numbers of its invocations.
     flows: BTreeMap<u32, Vec<u64>>,
@@ -165,12 +165,12 @@ impl<'r> Stepper<'r> {
     /// # Errors
     /// No flow was invoked.
     pub fn new(recording: &'r Recording) -> Result<Self, StepError> {
-        let entries = recording.entries.iter().enumerate();
-        let places = entries.filter(|(_, entry)| matches!(entry.what, What::Invoked(_)));
+        let records = recording.records.iter().enumerate();
+        let places = records.filter(|(_, record)| matches!(record.what, What::Invoked(_)));
         let places: Vec<_> = places.map(|(place, _)| place).collect();
         let mut flows: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
         for (number, place) in (1..).zip(&places) {
-            let flow = recording.entries[*place].flow;
+            let flow = recording.records[*place].flow;
             flows.entry(flow).or_default().push(number);
         }
         if places.is_empty() {
@@ -219,17 +219,17 @@ impl<'r> Stepper<'r> {
         self.flows.get(&flow).map_or(&[], Vec::as_slice)
     }
 
-    /// The entry of an invocation.
+    /// The record of an invocation.
     #[must_use]
-    pub fn entry(&self, number: u64) -> Option<&'r Entry> {
+    pub fn record(&self, number: u64) -> Option<&'r Record> {
         let index = usize::try_from(number.checked_sub(1)?).ok()?;
-        self.recording.entries.get(*self.places.get(index)?)
+        self.recording.records.get(*self.places.get(index)?)
     }
 
     /// What was recorded of an invocation.
     #[must_use]
     pub fn invoked(&self, number: u64) -> Option<&'r Invoked> {
-        match &self.entry(number)?.what {
+        match &self.record(number)?.what {
             What::Invoked(invoked) => Some(invoked),
             _ => None,
         }
@@ -266,10 +266,10 @@ impl<'r> Stepper<'r> {
             number,
             last: self.last(),
         };
-        let (entry, invoked) = (self.entry(number).ok_or_else(none)?, self.invoked(number));
+        let (record, invoked) = (self.record(number).ok_or_else(none)?, self.invoked(number));
         let invoked = invoked.ok_or_else(none)?;
         let run = self.run(number).ok_or_else(none)?;
-        let all = self.of_flow(entry.flow);
+        let all = self.of_flow(record.flow);
         let place = all.partition_point(|each| *each < number);
         let former = place.checked_sub(1).and_then(|at| self.invoked(all[at]));
         let signals = invoked.signals.iter().map(|(signal, value)| NamedValue {
@@ -280,8 +280,8 @@ impl<'r> Stepper<'r> {
         let program = run.program.map(|at| &self.recording.programs[at]);
         Ok(Step {
             invocation: number,
-            flow: entry.flow,
-            time_us: entry.time_us,
+            flow: record.flow,
+            time_us: record.time_us,
             program: program.map(|(recorded, _)| recorded.name.clone()),
             clauses: self.clauses(&run),
             signals: signals.collect(),
@@ -291,7 +291,7 @@ impl<'r> Stepper<'r> {
             fault: (invoked.fault != 0)
                 .then(|| fairwater_exec::frame::Fault::reason(invoked.fault.into())),
             difference: run.difference,
-            plane: self.plane_after(number, entry.flow),
+            plane: self.plane_after(number, record.flow),
         })
     }
 
@@ -305,11 +305,11 @@ impl<'r> Stepper<'r> {
         direction: Direction,
         target: &Target,
     ) -> Result<Option<u64>, StepError> {
-        let entry = self.entry(from).ok_or(StepError::NoInvocation {
+        let record = self.record(from).ok_or(StepError::NoInvocation {
             number: from,
             last: self.last(),
         })?;
-        let all = self.of_flow(entry.flow);
+        let all = self.of_flow(record.flow);
         let place = all.partition_point(|each| *each < from);
         let (before, after) = (&all[..place], all.get(place + 1..).unwrap_or(&[]));
         if let Target::Condition(text) = target {
@@ -381,7 +381,7 @@ impl<'r> Stepper<'r> {
 
     /// Whether the second invocation is the flow's next after the first, with no state between them.
     fn is_next(&self, first: u64, second: u64) -> bool {
-        let (Some(a), Some(b)) = (self.entry(first), self.entry(second)) else {
+        let (Some(a), Some(b)) = (self.record(first), self.record(second)) else {
             return false;
         };
         let all = self.of_flow(a.flow);
@@ -391,12 +391,12 @@ impl<'r> Stepper<'r> {
 
     /// Runs an invocation again, from the last recorded state before it.
     fn run(&self, number: u64) -> Option<Run> {
-        let entry = self.entry(number)?;
+        let record = self.record(number)?;
         let index = usize::try_from(number - 1).ok()?;
         let place = *self.places.get(index)?;
-        let before = self.recording.entries.get(..place)?;
-        let is_state = |entry_before: &Entry| {
-            entry_before.flow == entry.flow && matches!(entry_before.what, What::State(_))
+        let before = self.recording.records.get(..place)?;
+        let is_state = |earlier: &Record| {
+            earlier.flow == record.flow && matches!(earlier.what, What::State(_))
         };
         let start = before.iter().rposition(is_state);
         let mut state = match start.map(|at| &before[at].what) {
@@ -404,7 +404,7 @@ impl<'r> Stepper<'r> {
             _ => State::default(),
         };
         let since = &before[start.unwrap_or(place)..];
-        for earlier in since.iter().filter(|earlier| earlier.flow == entry.flow) {
+        for earlier in since.iter().filter(|earlier| earlier.flow == record.flow) {
             if let What::Invoked(invoked) = &earlier.what {
                 let run = self.run_once(invoked, state);
                 state = self.state_after(invoked, &run);
@@ -565,16 +565,16 @@ impl<'r> Stepper<'r> {
         else {
             return Vec::new();
         };
-        let rest = self.recording.entries[place + 1..].iter();
-        let of_flow = rest.filter(|entry| entry.flow == flow);
+        let rest = self.recording.records[place + 1..].iter();
+        let of_flow = rest.filter(|record| record.flow == flow);
         of_flow
-            .take_while(|entry| !matches!(entry.what, What::Invoked(_)))
-            .filter_map(|entry| self.told(&entry.what))
+            .take_while(|record| !matches!(record.what, What::Invoked(_)))
+            .filter_map(|record| self.told(&record.what))
             .collect()
     }
 
     fn told(&self, what: &What) -> Option<String> {
-        use crate::entry::PlaneEvent as Event;
+        use crate::record::PlaneEvent as Event;
 
         let algorithm = |at: u32| {
             let found = self.recording.head.algorithms.get(at as usize);

@@ -1,4 +1,4 @@
-//! One file of a recording: a table with a row for each entry.
+//! One file of a recording: a table with a row for each record.
 //!
 //! | column | what |
 //! | --- | --- |
@@ -25,10 +25,10 @@ use serde::de::DeserializeOwned;
 use thiserror::Error;
 
 use crate::columns::{self, Column, Shape};
-use crate::entry::{Controls, Entry, Invoked, PlaneEvent, Report, State, What};
+use crate::record::{Controls, Invoked, PlaneEvent, Record, Report, State, What};
 use crate::reports::Reports;
 
-/// Why a table's entries cannot be read, or entries not be written as a table.
+/// Why a table's records cannot be read, or records not be written as a table.
 #[derive(Debug, Error)]
 pub enum TableError {
     /// The bytes are no table of a recording's columns.
@@ -76,7 +76,7 @@ const KNOWN: u64 = 2;
 /// Where the flags have an invocation's fault.
 const FAULT_SHIFT: u32 = 8;
 
-/// An entry as a row.
+/// A record as a row.
 #[derive(Debug, Default)]
 struct Row {
     kind: u64,
@@ -121,17 +121,17 @@ fn names() -> Vec<(String, Shape)> {
         .collect()
 }
 
-/// Writes entries as one file; the same entries give the same bytes. `reports` is what the files
+/// Writes records as one file; the same records give the same bytes. `reports` is what the files
 /// before left.
 ///
 /// # Errors
 /// Those of the Parquet writer.
-pub(crate) fn encode(entries: &[Entry], reports: &mut Reports) -> Result<Vec<u8>, TableError> {
+pub(crate) fn encode(records: &[Record], reports: &mut Reports) -> Result<Vec<u8>, TableError> {
     let mut left = HashMap::new();
-    let mut rows = Vec::with_capacity(entries.len());
-    for entry in entries {
-        rows.extend(Row::of(entry, reports, &mut left));
-        reports.note(entry);
+    let mut rows = Vec::with_capacity(records.len());
+    for record in records {
+        rows.extend(Row::of(record, reports, &mut left));
+        reports.note(record);
     }
     let whole = |value: fn(&Row) -> u64| Column::Whole(rows.iter().map(value).collect());
     let optional =
@@ -165,24 +165,24 @@ pub(crate) fn encode(entries: &[Entry], reports: &mut Reports) -> Result<Vec<u8>
     Ok(columns::write(&columns)?)
 }
 
-/// Reads the entries of a file; `reports` is what the files before left.
+/// Reads the records of a file; `reports` is what the files before left.
 ///
 /// # Errors
 /// The bytes are no such table, or a row makes no sense.
-pub(crate) fn decode(bytes: Vec<u8>, reports: &mut Reports) -> Result<Vec<Entry>, TableError> {
+pub(crate) fn decode(bytes: Vec<u8>, reports: &mut Reports) -> Result<Vec<Record>, TableError> {
     let columns = columns::read(bytes, &names())?;
     let mut cells = Cells::of(columns).ok_or(TableError::Row(0))?;
     let mut left = HashMap::new();
-    let mut entries = Vec::with_capacity(cells.rows);
+    let mut records = Vec::with_capacity(cells.rows);
     for index in 0..cells.rows {
         let row = cells.row(index).ok_or(TableError::Row(index))?;
-        let entry = row
-            .entry(reports, &mut left)
+        let record = row
+            .record(reports, &mut left)
             .ok_or(TableError::Row(index))?;
-        reports.note(&entry);
-        entries.push(entry);
+        reports.note(&record);
+        records.push(record);
     }
-    Ok(entries)
+    Ok(records)
 }
 
 fn json(value: &impl Serialize) -> Option<String> {
@@ -195,13 +195,17 @@ fn parsed<T: DeserializeOwned>(text: Option<&str>) -> Option<T> {
 
 impl Row {
     /// `left` is what each flow's last invocation left, as far as this file tells it.
-    fn of(entry: &Entry, reports: &mut Reports, left: &mut HashMap<u32, Controls>) -> Option<Self> {
+    fn of(
+        record: &Record,
+        reports: &mut Reports,
+        left: &mut HashMap<u32, Controls>,
+    ) -> Option<Self> {
         let mut row = Self {
-            flow: entry.flow.into(),
-            time_us: entry.time_us,
+            flow: record.flow.into(),
+            time_us: record.time_us,
             ..Self::default()
         };
-        let kind = match &entry.what {
+        let kind = match &record.what {
             What::Began(began) => {
                 row.detail = json(began);
                 Kind::Began
@@ -211,11 +215,11 @@ impl Row {
                 row.controls = state.controls;
                 row.values.push(state.timer_zero_us);
                 row.values.extend(&state.variables);
-                left.insert(entry.flow, state.controls);
+                left.insert(record.flow, state.controls);
                 Kind::State
             }
             What::Invoked(invoked) => {
-                row.invoked(invoked, left.insert(entry.flow, invoked.after));
+                row.invoked(invoked, left.insert(record.flow, invoked.after));
                 Kind::Invoked
             }
             What::Ended => Kind::Ended,
@@ -223,7 +227,7 @@ impl Row {
                 row.detail = json(command);
                 Kind::Command
             }
-            What::Event(event) => row.event(entry, event, reports),
+            What::Event(event) => row.event(record, event, reports),
             // A gap is where no file is.
             What::Gap => return None,
         };
@@ -247,7 +251,7 @@ impl Row {
         self.rate_before = Some(before.rate).filter(|b| left.map(|c| c.rate) != Some(*b));
     }
 
-    fn event(&mut self, entry: &Entry, event: &PlaneEvent, reports: &mut Reports) -> Kind {
+    fn event(&mut self, record: &Record, event: &PlaneEvent, reports: &mut Reports) -> Kind {
         match event {
             PlaneEvent::Created(arrival) => {
                 self.detail = json(arrival);
@@ -258,7 +262,7 @@ impl Row {
                 Kind::Resumed
             }
             PlaneEvent::Reported(report) => {
-                let known = reports.take(entry.flow, entry.time_us);
+                let known = reports.take(record.flow, record.time_us);
                 if known.as_ref() == Some(report) {
                     self.flags |= KNOWN;
                 } else {
@@ -281,7 +285,7 @@ impl Row {
     }
 
     /// `None` if it makes no sense.
-    fn entry(self, reports: &mut Reports, left: &mut HashMap<u32, Controls>) -> Option<Entry> {
+    fn record(self, reports: &mut Reports, left: &mut HashMap<u32, Controls>) -> Option<Record> {
         let flow = u32::try_from(self.flow).ok()?;
         let program = match self.program.checked_sub(1) {
             Some(program) => Some(u32::try_from(program).ok()?),
@@ -332,7 +336,7 @@ impl Row {
                     // Behind a gap, nobody knows the report.
                     match known {
                         Some(report) => report,
-                        None => return Some(Entry::gap()),
+                        None => return Some(Record::gap()),
                     }
                 } else {
                     Report {
@@ -350,7 +354,7 @@ impl Row {
             Kind::Faulted => What::Event(PlaneEvent::Faulted(parsed(detail)?)),
             Kind::Closed => What::Event(PlaneEvent::Closed),
         };
-        Some(Entry {
+        Some(Record {
             flow,
             time_us: self.time_us,
             what,

@@ -8,9 +8,9 @@ use fairwater_results::write_whole;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::entry::Entry;
 use crate::folder;
 use crate::head::{Head, RecordedProgram};
+use crate::record::Record;
 use crate::reports::Reports;
 use crate::table::{self, TableError};
 
@@ -28,7 +28,7 @@ pub enum WriteError {
         /// Why.
         error: io::Error,
     },
-    /// Entries could not be put into a table.
+    /// Records could not be put into a table.
     #[error("{}: {error}", .path.display())]
     Table {
         /// The file.
@@ -41,13 +41,13 @@ pub enum WriteError {
 /// What a recorder says when it ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct End {
-    /// Files with entries.
+    /// Files with records.
     pub files: u64,
     /// Flows.
     pub flows: u64,
     /// Invocations.
     pub invocations: u64,
-    /// Bytes of the files with entries.
+    /// Bytes of the files with records.
     pub bytes: u64,
     /// Invocations that the recorder was too slow for.
     pub lost: u64,
@@ -91,7 +91,7 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Writes all programs that entries may name.
+    /// Writes all programs that records may name.
     ///
     /// # Errors
     /// The system refuses.
@@ -99,19 +99,19 @@ impl Writer {
         self.json(folder::PROGRAMS, &programs)
     }
 
-    /// Writes entries as the next file; nothing if there are none.
+    /// Writes records as the next file; nothing if there are none.
     ///
     /// # Errors
     /// The system refuses.
-    pub fn entries(&mut self, entries: &[Entry]) -> Result<(), WriteError> {
-        if entries.is_empty() {
+    pub fn records(&mut self, records: &[Record]) -> Result<(), WriteError> {
+        if records.is_empty() {
             return Ok(());
         }
         let table = |error| WriteError::Table {
             path: self.path.clone(),
             error,
         };
-        let bytes = table::encode(entries, &mut self.reports).map_err(table)?;
+        let bytes = table::encode(records, &mut self.reports).map_err(table)?;
         self.files += 1;
         self.bytes += bytes.len() as u64;
         self.whole(&folder::table_name(self.files, &bytes), &bytes)

@@ -103,7 +103,10 @@ fn begin(
 ) -> Result<Recorder, Failure> {
     let scenario = args.scenario.display().to_string();
     let filter = args.flow.clone().unwrap_or_default();
-    let shown = args.flow.as_ref().map_or_else(String::new, FlowFilter::text);
+    let shown = args
+        .flow
+        .as_ref()
+        .map_or_else(String::new, FlowFilter::text);
     let head = Head::new(scenario, shown, algorithms);
     let programs = RecordedProgram::of_algorithms(plane.algorithms());
     let writer = Writer::create(&args.out, &head, &programs)?;

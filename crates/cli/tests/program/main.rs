@@ -7,6 +7,7 @@ mod bundle;
 mod check;
 mod generated;
 mod real_tcp;
+mod replay;
 mod serve;
 mod simulated;
 mod support;

@@ -4,8 +4,8 @@ use fairwater_plane::{Command, CommandSink, Event, FlowId, FlowInfo, Plane, Prog
 use serde::Serialize;
 
 use super::difference::{Difference, Field};
-use crate::entry::{Entry, FlowCommand, PlaneEvent, Stage, What};
 use crate::reader::Recording;
+use crate::record::{FlowCommand, PlaneEvent, Record, Stage, What};
 
 /// What a replay through the algorithms found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -35,9 +35,9 @@ pub fn algorithm(recording: &Recording, mut plane: Plane) -> AlgorithmReplay {
     };
     let mut invocation = 0;
     let mut is_known = true;
-    let mut entries = recording.entries.iter().peekable();
-    while let Some(entry) = entries.next() {
-        match &entry.what {
+    let mut records = recording.records.iter().peekable();
+    while let Some(record) = records.next() {
+        match &record.what {
             What::Invoked(_) => invocation += 1,
             What::Gap => is_known = false,
             What::Event(_) if !is_known => replay.skipped += 1,
@@ -45,16 +45,16 @@ pub fn algorithm(recording: &Recording, mut plane: Plane) -> AlgorithmReplay {
                 let mut sink = Commands::default();
                 replay.events += 1;
                 replay.reports += u64::from(matches!(event, PlaneEvent::Reported(_)));
-                give(recording, &mut plane, entry, event, &mut sink);
+                give(recording, &mut plane, record, event, &mut sink);
                 let mut recorded = Vec::new();
-                while let Some(next) = entries.peek() {
+                while let Some(next) = records.peek() {
                     let What::Command(command) = &next.what else {
                         break;
                     };
                     if !command.is_unexplained {
                         recorded.push((next.flow, command.clone()));
                     }
-                    entries.next();
+                    records.next();
                 }
                 replay.commands += recorded.len() as u64;
                 let replayed = sink.commands(recording);
@@ -62,8 +62,8 @@ pub fn algorithm(recording: &Recording, mut plane: Plane) -> AlgorithmReplay {
                     replay.difference = Some(Difference {
                         by: "algorithm".to_owned(),
                         invocation,
-                        flow: entry.flow,
-                        time_us: entry.time_us,
+                        flow: record.flow,
+                        time_us: record.time_us,
                         field,
                         recorded,
                         replayed,
@@ -98,11 +98,11 @@ pub(crate) fn commands_of(plane: &mut Plane, event: Event<'_>) -> Vec<String> {
 fn give(
     recording: &Recording,
     plane: &mut Plane,
-    entry: &Entry,
+    record: &Record,
     event: &PlaneEvent,
     sink: &mut Commands,
 ) {
-    let flow = name(entry.flow);
+    let flow = name(record.flow);
     let info;
     let event = match event {
         PlaneEvent::Created(arrival) => {
@@ -132,7 +132,7 @@ fn give(
                 flow,
                 report: RawReport {
                     program: ProgramId::new(algorithm, program.index),
-                    time_us: entry.time_us,
+                    time_us: record.time_us,
                     cwnd: report.controls.cwnd,
                     rate: report.controls.rate,
                     fields: &report.fields,

@@ -7,7 +7,7 @@ use fairwater_exec::native::Code;
 use fairwater_lang::{Program, Signal, VarId};
 use thiserror::Error;
 
-use crate::entry::{Controls, Invoked, State};
+use crate::record::{Controls, Invoked, State};
 
 /// A back end cannot run a program.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

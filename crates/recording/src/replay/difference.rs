@@ -7,7 +7,7 @@ use fairwater_lang::Program;
 use serde::Serialize;
 
 use super::backend::Outcome;
-use crate::entry::{Controls, Invoked, State};
+use crate::record::{Controls, Invoked, State};
 
 /// A value that a replay has otherwise than the recording.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -48,7 +48,7 @@ impl fmt::Display for Difference {
 /// A field with its recorded and its replayed value.
 pub(crate) type Field = (String, String, String);
 
-/// What an invocation did otherwise than recorded.
+/// What an invocation did otherwise tha recorded.
 pub(crate) fn of_outcome(
     program: Option<&Program>,
     recorded: &Invoked,
@@ -82,7 +82,7 @@ pub(crate) fn of_outcome(
     })
 }
 
-/// What a state has otherwise than recorded.
+/// What a state has otherwise tha recorded.
 pub(crate) fn of_state(
     program: Option<&Program>,
     recorded: &State,
@@ -100,7 +100,7 @@ pub(crate) fn of_state(
     })
 }
 
-/// Whether another program ran than recorded, by indices of the recording's programs.
+/// Whether another program ran tha recorded, by indices of the recording's programs.
 pub(crate) fn of_program(recorded: Option<u32>, replayed: Option<u32>) -> Option<Field> {
     let shown = |program: Option<u32>| match program {
         Some(program) => format!("program {program}"),

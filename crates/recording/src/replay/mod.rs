@@ -3,6 +3,8 @@
 mod algorithm;
 mod backend;
 mod difference;
+#[cfg(feature = "ebpf")]
+mod kernel_code;
 mod open_loop;
 
 use std::collections::HashMap;
@@ -10,8 +12,8 @@ use std::collections::HashMap;
 use fairwater_lang::Program;
 use serde::Serialize;
 
-use crate::entry::{Entry, Invoked, State, What};
 use crate::reader::Recording;
+use crate::record::{Invoked, Record, State, What};
 
 pub use algorithm::{AlgorithmReplay, algorithm};
 pub(crate) use algorithm::{commands_of, name as plane_name};
@@ -19,6 +21,8 @@ pub(crate) use algorithm::{commands_of, name as plane_name};
 pub use backend::MachineCode;
 pub use backend::{Backend, BackendError, Interpreter, Outcome, apply_stage, conclude};
 pub use difference::Difference;
+#[cfg(feature = "ebpf")]
+pub use kernel_code::KernelCode;
 pub use open_loop::{Compared, OpenLoop, OpenLoopError, open_loop};
 
 /// What a replay of all programs by one back end found.
@@ -55,15 +59,15 @@ pub fn programs(
         difference: None,
     };
     let mut number = 0;
-    for entry in &recording.entries {
-        let found = match &entry.what {
-            What::State(recorded) => lanes.state(entry.flow, recorded, &programs),
+    for record in &recording.records {
+        let found = match &record.what {
+            What::State(recorded) => lanes.state(record.flow, recorded, &programs),
             What::Invoked(invoked) => {
                 number += 1;
-                let state = lanes.state_before(entry);
+                let state = lanes.state_before(record);
                 let Some(state) = state.filter(|_| invoked.program.is_some()) else {
                     replay.skipped += 1;
-                    lanes.fallback(entry);
+                    lanes.fallback(record);
                     continue;
                 };
                 let outcome = back_end.invoke(&programs, state, invoked)?;
@@ -77,7 +81,7 @@ pub fn programs(
                 })
             }
             What::Ended => {
-                lanes.flows.remove(&entry.flow);
+                lanes.flows.remove(&record.flow);
                 None
             }
             What::Gap => {
@@ -90,8 +94,8 @@ pub fn programs(
             replay.difference = Some(Difference {
                 by: replay.back_end.clone(),
                 invocation: number,
-                flow: entry.flow,
-                time_us: entry.time_us,
+                flow: record.flow,
+                time_us: record.time_us,
                 field,
                 recorded,
                 replayed,
@@ -102,7 +106,7 @@ pub fn programs(
     Ok(replay)
 }
 
-/// What an invocation did otherwise than recorded, as one clause.
+/// What an invocation did otherwise tha recorded, as one clause.
 pub(crate) fn difference_of(
     program: &Program,
     recorded: &Invoked,
@@ -138,14 +142,14 @@ impl Lanes {
         }
     }
 
-    fn state_before(&mut self, entry: &Entry) -> Option<&mut State> {
-        self.flows.get_mut(&entry.flow)
+    fn state_before(&mut self, record: &Record) -> Option<&mut State> {
+        self.flows.get_mut(&record.flow)
     }
 
     /// The fallback ran: it leaves no program.
-    pub(crate) fn fallback(&mut self, entry: &Entry) {
+    pub(crate) fn fallback(&mut self, record: &Record) {
         if let (Some(state), What::Invoked(invoked)) =
-            (self.flows.get_mut(&entry.flow), &entry.what)
+            (self.flows.get_mut(&record.flow), &record.what)
         {
             state.program = None;
             state.variables.clear();

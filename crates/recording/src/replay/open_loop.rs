@@ -9,8 +9,8 @@ use thiserror::Error;
 
 use super::algorithm::{Commands, name};
 use super::backend::{Backend, Interpreter};
-use crate::entry::{Controls, Invoked, Stage, State, What};
 use crate::reader::Recording;
+use crate::record::{Controls, Invoked, Stage, State, What};
 
 /// What runs in place of what was recorded.
 #[derive(Debug)]
@@ -68,15 +68,15 @@ pub fn open_loop(
     let mut lanes: HashMap<u32, Lane> = HashMap::new();
     let mut number = 0;
     let mut sink = Commands::default();
-    for entry in &recording.entries {
-        match &entry.what {
+    for record in &recording.records {
+        match &record.what {
             What::Began(began) => {
                 let info = FlowInfo::from(&began.info);
                 let lane = Lane::of(&info, plane.is_none());
-                lanes.insert(entry.flow, lane);
+                lanes.insert(record.flow, lane);
                 if let Some(plane) = &mut plane {
                     let created = Event::Created {
-                        flow: name(entry.flow),
+                        flow: name(record.flow),
                         algorithm: 0,
                         info: &info,
                     };
@@ -86,7 +86,7 @@ pub fn open_loop(
             }
             What::Invoked(invoked) => {
                 number += 1;
-                let Some(lane) = lanes.get_mut(&entry.flow) else {
+                let Some(lane) = lanes.get_mut(&record.flow) else {
                     continue;
                 };
                 let Some(outcome) = lane.invoke(&programs, invoked) else {
@@ -100,8 +100,8 @@ pub fn open_loop(
                 });
                 tell(&Compared {
                     invocation: number,
-                    flow: entry.flow,
-                    time_us: entry.time_us,
+                    flow: record.flow,
+                    time_us: record.time_us,
                     recorded: invoked.after,
                     instead: outcome.controls,
                     report,
@@ -111,20 +111,20 @@ pub fn open_loop(
                 if let (Some(plane), Some(fields), Some(ran)) = (&mut plane, &outcome.report, ran) {
                     let report = RawReport {
                         program: ProgramId::new(0, ran),
-                        time_us: entry.time_us,
+                        time_us: record.time_us,
                         cwnd: outcome.controls.cwnd,
                         rate: outcome.controls.rate,
                         fields,
                     };
-                    let flow = name(entry.flow);
+                    let flow = name(record.flow);
                     plane.on_event(Event::Reported { flow, report }, &mut sink);
                     carry_out(&mut sink, &mut lanes);
                 }
             }
             What::Ended => {
-                lanes.remove(&entry.flow);
+                lanes.remove(&record.flow);
                 if let Some(plane) = &mut plane {
-                    let flow = name(entry.flow);
+                    let flow = name(record.flow);
                     plane.on_event(Event::Closed { flow }, &mut sink);
                     carry_out(&mut sink, &mut lanes);
                 }

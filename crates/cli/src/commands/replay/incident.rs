@@ -20,12 +20,20 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
                 .to_owned(),
         ));
     }
-    let text = read_text(&args.recording, MAX_INPUT_BYTES).map_err(|error| bad(error.to_string()))?;
-    let incidents: Vec<KeptIncident> = serde_json::from_str(&text)
-        .map_err(|error| bad(format!("it is not what `fairwater why --json` writes: {error}")))?;
+    let text =
+        read_text(&args.recording, MAX_INPUT_BYTES).map_err(|error| bad(error.to_string()))?;
+    let incidents: Vec<KeptIncident> = serde_json::from_str(&text).map_err(|error| {
+        bad(format!(
+            "it is not what `fairwater why --json` writes: {error}"
+        ))
+    })?;
     let mut replays = Vec::new();
     for kept in &incidents {
-        let algorithm = kept.incident.reports.last().map(|last| last.algorithm.clone());
+        let algorithm = kept
+            .incident
+            .reports
+            .last()
+            .map(|last| last.algorithm.clone());
         let Some(algorithm) = algorithm else {
             eprintln!("fairwater: incident {}: it has no reports", kept.id);
             continue;

@@ -11,7 +11,7 @@ use fairwater_hosting::{NamedAlgorithm, resolve_argument};
 use fairwater_lang::Program;
 use fairwater_plane::Plane;
 use fairwater_recording::replay::{
-    self, AlgorithmReplay, Backend, BackendReplay, Difference, Interpreter, MachineCode,
+    self, AlgorithmReplay, Backend, BackendReplay, Difference, Interpreter, KernelCode, MachineCode,
 };
 use fairwater_recording::{ReadError, RecordedProgram, Recording, What};
 use serde::Serialize;
@@ -77,7 +77,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         eprintln!("fairwater: {damage}");
     }
     if recording.end.is_none() {
-        eprintln!("fairwater: the recorder did not end the recording: its last second may be missing");
+        eprintln!(
+            "fairwater: the recorder did not end the recording: its last second may be missing"
+        );
     }
     if args.step {
         return step::run(args, &recording);
@@ -116,9 +118,9 @@ struct Replayed {
 
 fn replay_all(recording: &Recording) -> Result<Replayed, Failure> {
     let flows = recording
-        .entries
+        .records
         .iter()
-        .filter(|entry| matches!(entry.what, What::Began(_)));
+        .filter(|record| matches!(record.what, What::Began(_)));
     let mut replayed = Replayed {
         of: recording.head.of.clone(),
         flows: flows.count(),
@@ -130,8 +132,9 @@ fn replay_all(recording: &Recording) -> Result<Replayed, Failure> {
         notes: Vec::new(),
     };
     let programs: Vec<&Program> = recording.programs.iter().map(|(_, p)| p).collect();
-    replayed.run(recording, Ok(Interpreter))?;
-    replayed.run(recording, MachineCode::compile(&programs))?;
+    replayed.run(recording, Ok(Interpreter));
+    replayed.run(recording, MachineCode::compile(&programs));
+    replayed.run(recording, KernelCode::load(&recording.programs));
     match plane(recording) {
         Ok(plane) => {
             replayed.notes = notes(recording, &plane);
@@ -158,9 +161,9 @@ fn notes(recording: &Recording, plane: &Plane) -> Vec<String> {
     let recorded = recording.programs.iter().map(|(program, _)| program);
     let of_plane = recorded.filter(|program| program.algorithm.is_some());
     let changed = of_plane.filter(|was| {
-        let mut same = now.iter().filter(|is| {
-            (is.algorithm, is.index) == (was.algorithm, was.index)
-        });
+        let mut same = now
+            .iter()
+            .filter(|is| (is.algorithm, is.index) == (was.algorithm, was.index));
         same.all(|is| is.hash != was.hash)
     });
     let mut notes: Vec<_> = changed
@@ -186,13 +189,12 @@ impl Replayed {
         &mut self,
         recording: &Recording,
         back_end: Result<B, replay::BackendError>,
-    ) -> Result<(), Failure> {
+    ) {
         let run = back_end.and_then(|mut back_end| replay::programs(recording, &mut back_end));
         match run {
             Ok(run) => self.back_ends.push(run),
             Err(error) => self.not_run.push(error.to_string()),
         }
-        Ok(())
     }
 
     fn has_difference(&self) -> bool {

@@ -8,7 +8,8 @@ use ratatui::text::{Line, Span, Text};
 
 use super::step::View;
 
-const KEYS: &str = "→ ← step  r R report  x X loss  b condition  c C continue  f flow  g G ends  q quit";
+const KEYS: &str =
+    "→ ← step  r R report  x X loss  b condition  c C continue  f flow  g G ends  q quit";
 
 /// Draws an invocation: the program with the clauses that were reached, the values, and the time line.
 pub(super) fn draw(frame: &mut Frame<'_>, view: &View<'_>) {
@@ -135,7 +136,8 @@ fn values(step: &Step) -> Vec<Line<'static>> {
     lines.push(Line::default());
     // A signal that is nothing says nothing.
     let told = step.signals.iter();
-    let told = told.filter(|value| (value.value != 0 && value.value != u64::MAX) || value.has_changed());
+    let told =
+        told.filter(|value| (value.value != 0 && value.value != u64::MAX) || value.has_changed());
     lines.extend(told.map(|value| row(value, width)));
     lines
 }
@@ -181,4 +183,133 @@ pub(super) fn text(step: &Step) -> String {
     text += &plain(values(step));
     text += &plain(plane_lines(step));
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use fairwater_lang::{Signal, Signals, compile};
+    use fairwater_recording::{
+        Controls, Head, Invoked, Record, RecordedProgram, Recording, State, Stepper, What,
+    };
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+    use ratatui::crossterm::event::KeyCode;
+
+    use super::*;
+
+    const SOURCE: &str = "(def (Report (volatile lost 0)))
+(when (> Ack.lost_pkts_sample 0)
+  (:= Report.lost (+ Report.lost Ack.lost_pkts_sample))
+  (report))
+(when true
+  (:= Cwnd (+ Cwnd Ack.bytes_acked)))";
+
+    /// 30 ACKs, of which every tenth tells of a loss.
+    fn recording() -> Recording {
+        let program = compile("p.ccp", SOURCE).unwrap().program;
+        let mut recorded = RecordedProgram::of_program("p", &program);
+        recorded.source = Some(SOURCE.to_owned());
+        let mut cwnd = 10_000;
+        let mut records = vec![Record {
+            flow: 0,
+            time_us: 0,
+            what: What::State(State {
+                program: Some(0),
+                controls: Controls { cwnd, rate: 0 },
+                timer_zero_us: 0,
+                variables: vec![0],
+            }),
+        }];
+        for ack in 1..=30 {
+            let lost = u64::from(ack % 10 == 0);
+            let mut signals = Signals::default();
+            signals[Signal::Now] = 1000 * ack;
+            signals[Signal::BytesAcked] = 1448;
+            signals[Signal::LostPkts] = lost;
+            let before = Controls { cwnd, rate: 0 };
+            cwnd += 1448 * (1 - lost);
+            records.push(Record {
+                flow: 0,
+                time_us: 1000 * ack,
+                what: What::Invoked(Box::new(Invoked {
+                    program: Some(0),
+                    signals,
+                    before,
+                    after: Controls { cwnd, rate: 0 },
+                    report: (lost > 0).then(|| vec![1]),
+                    ..Invoked::default()
+                })),
+            });
+        }
+        Recording {
+            head: Head::new("a test".to_owned(), String::new(), Vec::new()),
+            programs: vec![(recorded, program)],
+            records,
+            end: None,
+            damage: Vec::new(),
+        }
+    }
+
+    fn shown(view: &View<'_>, width: u16, height: u16) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal.draw(|frame| draw(frame, view)).unwrap();
+        terminal.backend().to_string()
+    }
+
+    #[test]
+    fn keys_go_to_reports_losses_and_conditions() {
+        let recording = recording();
+        let stepper = Stepper::new(&recording).unwrap();
+        let mut view = View::new(&stepper, 1).unwrap();
+        let text = shown(&view, 100, 24);
+        assert!(
+            text.contains("invocation 1  flow 0  1000 µs  program p"),
+            "{text}"
+        );
+        assert!(text.contains("▶ (when true"), "{text}");
+        assert!(text.contains("11448 ← 10000"), "{text}");
+        let press = |view: &mut View<'_>, keys: &str| {
+            for key in keys.chars() {
+                let code = match key {
+                    '\n' => KeyCode::Enter,
+                    key => KeyCode::Char(key),
+                };
+                assert!(view.key(code));
+            }
+        };
+        press(&mut view, "x");
+        assert_eq!(view.step.invocation, 10);
+        let text = shown(&view, 100, 24);
+        assert!(
+            text.contains("▶ (when (> Ack.lost_pkts_sample 0)"),
+            "{text}"
+        );
+        assert!(text.contains("reported"), "{text}");
+        press(&mut view, "rl");
+        assert_eq!(view.step.invocation, 21);
+        press(&mut view, "R");
+        assert_eq!(view.step.invocation, 20);
+        press(&mut view, "gbCwnd > 20000\n");
+        assert_eq!(view.step.invocation, 7);
+        press(&mut view, "Gc");
+        assert_eq!(view.step.invocation, 30);
+        assert!(
+            shown(&view, 100, 24).contains("no such invocation after"),
+            "{}",
+            view.message
+        );
+        press(&mut view, "bCwmd > 1\n");
+        assert!(view.message.contains("Cwmd"), "{}", view.message);
+        assert!(!view.key(KeyCode::Char('q')));
+    }
+
+    #[test]
+    fn a_tiny_terminal_is_drawn_too() {
+        let recording = recording();
+        let stepper = Stepper::new(&recording).unwrap();
+        let view = View::new(&stepper, 10).unwrap();
+        for size in [(1, 1), (20, 2), (5, 40), (40, 6)] {
+            shown(&view, size.0, size.1);
+        }
+    }
 }

@@ -107,7 +107,10 @@ impl<'r> View<'r> {
         let flows: Vec<u32> = self.stepper.flows().map(|(flow, _)| flow).collect();
         let place = flows.iter().position(|flow| *flow == self.step.flow);
         let next = place.map_or(0, |place| (place + 1) % flows.len().max(1));
-        if let Some(first) = flows.get(next).and_then(|flow| self.stepper.first(*flow).ok()) {
+        if let Some(first) = flows
+            .get(next)
+            .and_then(|flow| self.stepper.first(*flow).ok())
+        {
             self.go(first);
         }
     }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// Something that happened to a flow.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct Record {
     /// Which of the recording's flows, from 0 in the order in which they began.
     pub flow: u32,
     /// The datapath's time, µs. Of an event or command of the plane, which has no clock: the latest time
@@ -34,7 +34,7 @@ pub enum What {
     Event(PlaneEvent),
     /// The plane commanded the flow.
     Command(FlowCommand),
-    /// Entries are missing here, of any flow: a file of the recording is damaged or gone.
+    /// Records are missing here, of any flow: a file of the recording is damaged or gone.
     Gap,
 }
 
@@ -76,7 +76,7 @@ pub struct Controls {
 pub struct Invoked {
     /// The program that ran, an index of the recording's programs; `None` if the fallback ran.
     pub program: Option<u32>,
-    /// What the transport measured; `Ack.now` is the entry's time.
+    /// What the transport measured; `Ack.now` is the record's time.
     pub signals: Signals,
     /// Window and rate before the invocation.
     pub before: Controls,
@@ -156,7 +156,7 @@ pub struct Arrival {
     pub info: Info,
 }
 
-/// A report as the plane took it in; the entry's time is the report's.
+/// A report as the plane took it in; the record's time is the report's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     /// The program that reported, an index of the recording's programs.
@@ -246,8 +246,8 @@ impl From<&Info> for FlowInfo {
     }
 }
 
-impl Entry {
-    /// Entries are missing here.
+impl Record {
+    /// Records are missing here.
     pub(crate) const fn gap() -> Self {
         Self {
             flow: 0,
