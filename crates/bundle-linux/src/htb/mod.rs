@@ -13,6 +13,7 @@ pub use plane::{HtbDataPlane, HtbDataPlaneConfig};
 pub use port::{has_classes, remove_leftovers};
 pub use probe::KernelScheduler;
 
+use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::linux::fs::MetadataExt;
 use std::time::Duration;
@@ -26,7 +27,7 @@ use fairwater_net::Time;
 use self::options::Plan;
 use self::port::Port;
 use self::programs::{Place, Programs};
-use self::tc::UNLIMITED;
+use self::tc::{LeafReading, UNLIMITED};
 use self::waiting::Waiting;
 use crate::{BoxError, Framing};
 
@@ -40,6 +41,8 @@ const HELD_MIN: u64 = 125_000;
 const RATE_STEP: u64 = 500;
 /// Time between two exact readings of what waits.
 const READ_INTERVAL: Duration = Duration::from_millis(100);
+/// A bundle that sends nothing for so long is looked at only as often as the readings are due.
+const QUIET: Duration = Duration::from_secs(1);
 /// Longest time between two turns: heartbeat and hold need it.
 const TURN: Duration = Duration::from_millis(10);
 const TURN_WHILE_HELD: Duration = Duration::from_millis(2);
@@ -54,6 +57,10 @@ struct BundleClass {
     fifo_bytes: u32,
     limits: (u64, Duration),
     waiting: Waiting,
+    /// Packets dropped by its leaves, by minor number, at the last reading.
+    leaf_drops: BTreeMap<u32, u32>,
+    /// When its packets were last seen.
+    seen_at: Time,
 }
 
 /// The sendbox's queues in the kernel. Dropping this lets what waits leave, and removes all of it.
@@ -66,6 +73,7 @@ pub struct HtbSendbox {
     leaves: LeafScheduler,
     bundles: Vec<BundleClass>,
     stale_packets: u64,
+    dropped: u64,
     read_at: Time,
     next_turn: Time,
 }
@@ -117,6 +125,7 @@ impl HtbSendbox {
             leaves: options.leaves,
             bundles,
             stale_packets: 0,
+            dropped: 0,
             read_at: Time::ZERO,
             next_turn: Time::ZERO,
         })
@@ -159,10 +168,11 @@ impl HtbSendbox {
     pub fn read(&mut self, control: &mut SendboxControl) -> Result<(), BoxError> {
         for boundary in self.programs.ring.drain()? {
             let bundle = boundary.bundle as usize;
-            let is_app_limited = self
-                .bundles
-                .get(bundle)
-                .is_none_or(|class| class.waiting.is_empty());
+            let class = self.bundles.get_mut(bundle);
+            let is_app_limited = class.is_none_or(|class| {
+                class.seen_at = boundary.at;
+                class.waiting.is_empty()
+            });
             let fields = IdentityFields::ALL.get(boundary.fields as usize);
             let mark = Mark {
                 boundary: Boundary(boundary.hash),
@@ -188,19 +198,36 @@ impl HtbSendbox {
         }
         for (index, bundle) in (0u32..).zip(&mut self.bundles) {
             let place = index as usize;
+            let is_quiet = bundle.waiting.is_empty() && now.since(bundle.seen_at) > QUIET;
+            if is_quiet && !is_due {
+                continue;
+            }
             let enqueued = self.programs.enqueued.of(place).bytes;
             let sent = self.programs.sent.of(place);
             let has_changed = bundle.waiting.update(enqueued, sent.bytes);
+            if has_changed {
+                bundle.seen_at = now;
+            }
             if is_read && (has_changed || !bundle.waiting.is_empty()) {
                 let used = self
                     .programs
                     .used_leaves(self.plan, index, now, waiting::MEMORY);
-                let (bytes, packets) = self
+                let readings = self
                     .port
                     .tc
-                    .backlog(&used)
+                    .leaves(&used)
                     .map_err(BoxError::io("read what waits"))?;
-                bundle.waiting.set(bytes, packets);
+                let sum =
+                    |of: fn(&LeafReading) -> u32| readings.iter().map(of).map(u64::from).sum();
+                bundle
+                    .waiting
+                    .set(sum(|leaf| leaf.bytes), sum(|leaf| leaf.packets));
+                for leaf in &readings {
+                    // The kernel's counts wrap around.
+                    let before = bundle.leaf_drops.insert(leaf.minor, leaf.drops);
+                    let more = leaf.drops.wrapping_sub(before.unwrap_or(0));
+                    self.dropped += u64::from(more);
+                }
                 let limit = bundle.fifo_limit(control.rate(place), used.len());
                 if let (LeafScheduler::FlowMap, Some(limit)) = (self.leaves, limit) {
                     let leaves: Vec<u32> = self.plan.leaves_of(index).map(|it| it.0).collect();
@@ -226,8 +253,8 @@ impl HtbSendbox {
             }
             let held = control.is_held(now, place);
             is_held |= held;
-            let sent = self.programs.sent.of(place);
             let rate = control.rate(place).map_or(UNLIMITED, |rate| {
+                let sent = self.programs.sent.of(place);
                 let rate = if held {
                     (rate / HELD_SHARE).max(HELD_MIN).min(rate)
                 } else {
@@ -269,6 +296,12 @@ impl HtbSendbox {
         bundle.map_or(0, |bundle| bundle.waiting.bytes())
     }
 
+    /// Packets that the bundles' leaves dropped, by the readings each 100 ms of those in use.
+    #[must_use]
+    pub const fn dropped_packets(&self) -> u64 {
+        self.dropped
+    }
+
     /// Boundary packets that the ring had no room for.
     #[must_use]
     pub fn lost_boundaries(&self) -> u64 {
@@ -291,6 +324,8 @@ impl BundleClass {
             fifo_bytes: u32::try_from(config.queue_bytes).unwrap_or(u32::MAX),
             limits: (config.queue_bytes, config.queue_time),
             waiting: Waiting::default(),
+            leaf_drops: BTreeMap::new(),
+            seen_at: Time::ZERO,
         }
     }
 

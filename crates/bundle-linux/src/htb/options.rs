@@ -9,8 +9,9 @@ use crate::{BoxError, MESSAGE_PORT};
 pub const MAX_BUNDLES: usize = 2_000;
 /// Leaves of a bundle's band: flows that are apart.
 const MAX_LEAVES: u32 = 64;
-/// Leaves of all bundles: the kernel gives each queue a handle, of which there are 32,767.
-const MAX_ALL_LEAVES: u32 = 30_000;
+/// Leaves of all bundles, unless there are more bundles: the kernel finds an interface's queues by lists of a sixteenth
+/// of them, so that the time to make all grows with the square of their number, and that of each change with it.
+const MAX_ALL_LEAVES: u32 = 8_192;
 /// Most bands: HTB has eight priorities.
 pub const MAX_BANDS: u8 = 8;
 
@@ -139,6 +140,7 @@ mod tests {
                 let last = plan.bundles - 1;
                 let end = plan.class_of(last) + plan.all_leaves();
                 assert!(end < crate::htb::tc::KEEPER, "{bundles} {bands}: {end}");
+                // The kernel gives each queue a handle, of which there are so many.
                 assert!(plan.bundles * plan.all_leaves() < 32_767);
                 let next = plan.class_of(1);
                 assert!(plan.leaves_of(0).all(|(minor, _)| minor < next));

@@ -238,6 +238,7 @@ impl Worker {
             written: bundles.iter().map(|(_, bundle)| bundle.sent.1).sum(),
             bundles,
             refusals: *self.control.refusals(),
+            dropped: self.sendbox.dropped_packets(),
             passed: self.passed,
             stalls: self.stalls,
             clock_jumps: self.control.clock_jumps(),

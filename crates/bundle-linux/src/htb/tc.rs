@@ -64,6 +64,15 @@ pub(crate) struct RootQdisc {
     pub(crate) backlog: u32,
 }
 
+/// What a leaf holds now, and how many packets it has dropped so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LeafReading {
+    pub(crate) minor: u32,
+    pub(crate) bytes: u32,
+    pub(crate) packets: u32,
+    pub(crate) drops: u32,
+}
+
 /// A socket for requests about one interface.
 #[derive(Debug)]
 pub(crate) struct Tc {
@@ -245,20 +254,24 @@ impl Tc {
         self.netlink.submit(batch, |_, _| ())
     }
 
-    /// Bytes and packets that wait in these leaves together.
-    pub(crate) fn backlog(&mut self, minors: &[u32]) -> io::Result<(u64, u64)> {
+    /// What these leaves hold and have dropped.
+    pub(crate) fn leaves(&mut self, minors: &[u32]) -> io::Result<Vec<LeafReading>> {
         let mut batch = Batch::default();
         for minor in minors {
             let body = message(self.interface, ROOT | minor, 0, 0);
             batch.push(rtm::GET_CLASS, ECHO, &body);
         }
-        let mut sum = (0, 0);
+        let mut found = Vec::with_capacity(minors.len());
         self.netlink.submit(&mut batch, |_, body| {
-            let (bytes, packets) = backlog(body.get(20..).unwrap_or_default());
-            sum.0 += u64::from(bytes);
-            sum.1 += u64::from(packets);
+            let [packets, bytes, drops] = queue_statistics(body.get(20..).unwrap_or_default());
+            found.push(LeafReading {
+                minor: words::<3>(body)[2] & 0xffff,
+                bytes,
+                packets,
+                drops,
+            });
         })?;
-        Ok(sum)
+        Ok(found)
     }
 
     /// The quantum of a class.
@@ -290,17 +303,16 @@ impl RootQdisc {
             kind: String::from_utf8_lossy(kind).into_owned(),
             handle,
             is_ours: kind == b"htb" && handle == ROOT && global[1] == MARK,
-            backlog: backlog(body).0,
+            backlog: queue_statistics(body)[1],
         }
     }
 }
 
-/// Bytes and packets that wait, of the statistics of a class or queueing discipline.
-fn backlog(body: &[u8]) -> (u32, u32) {
+/// Packets and bytes that wait, and packets dropped so far, of a class or queueing discipline.
+fn queue_statistics(body: &[u8]) -> [u32; 3] {
     const QUEUE: u16 = 3;
-    // struct gnet_stats_queue: packets, bytes, …
-    let [packets, bytes] = words::<2>(find(find(body, STATISTICS), QUEUE));
-    (bytes, packets)
+    // struct gnet_stats_queue of linux/gen_stats.h begins with these.
+    words(find(find(body, STATISTICS), QUEUE))
 }
 
 /// The value of the attribute of this kind; empty if there is none.

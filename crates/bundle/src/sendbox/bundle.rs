@@ -32,8 +32,11 @@ const MAX_RATE: f64 = 1.25e11;
 /// How long a bundle waits for its program before it steps aside.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Time between messages of N when nothing changes, with traffic and while the receivebox is not known.
+/// Time between messages of N when nothing changes, and while the receivebox is not known.
 const EPOCH_MESSAGE_INTERVAL: Duration = Duration::from_secs(1);
+/// The same without traffic: often enough that translators of addresses do not forget the boxes (RFC 4787 §4.3: 2
+/// minutes at least), and rare enough that a box may have thousands of bundles.
+const IDLE_MESSAGE_INTERVAL: Duration = Duration::from_secs(10);
 const GREETING_INTERVAL: Duration = Duration::from_millis(200);
 /// Messages after which a receivebox that does not answer is asked more rarely.
 const MAX_FAST_GREETINGS: u32 = 25;
@@ -258,8 +261,7 @@ impl SendBundle {
     /// 10 ms have passed.
     pub(super) fn on_tick(&mut self, now: Time, box_of: &mut BoxParts<'_>) {
         self.estimator.expire(now);
-        let is_idle = self.queued_bytes == 0 && now.since(self.last_sent_at) > IDLE;
-        if !is_idle {
+        if !self.is_idle(now) {
             let estimates = self.estimator.estimates();
             self.adapt_epoch(now, &estimates);
             self.detect(now, &estimates);
@@ -268,6 +270,11 @@ impl SendBundle {
             self.enforce(&estimates);
         }
         self.tell_epoch(now, box_of);
+    }
+
+    /// Whether nothing was sent for a while, and nothing waits.
+    fn is_idle(&self, now: Time) -> bool {
+        self.queued_bytes == 0 && now.since(self.last_sent_at) > IDLE
     }
 
     /// The clock has jumped, or the box stood still.
@@ -341,10 +348,11 @@ impl SendBundle {
     }
 
     fn tell_epoch(&mut self, now: Time, box_of: &mut BoxParts<'_>) {
-        let interval = if self.channel.knows_peer() || self.greetings >= MAX_FAST_GREETINGS {
-            EPOCH_MESSAGE_INTERVAL
-        } else {
-            GREETING_INTERVAL
+        let is_new = !self.channel.knows_peer() && self.greetings < MAX_FAST_GREETINGS;
+        let interval = match (is_new, self.is_idle(now)) {
+            (true, _) => GREETING_INTERVAL,
+            (false, true) => IDLE_MESSAGE_INTERVAL,
+            (false, false) => EPOCH_MESSAGE_INTERVAL,
         };
         let is_due = self
             .epoch_told_at
