@@ -233,7 +233,9 @@ impl PlaneLink {
             ..fairwater_bundle::datapath_config()
         });
         let plane = datapath.add_peer(Dialect::Own, 0);
-        let sendbox = Sendbox::new(&[bundle], u64::MAX, datapath, plane).ok()?;
+        let mut sendbox = Sendbox::new(&[bundle], u64::MAX, datapath, plane).ok()?;
+        // Boxes have clocks of their own that NTP holds together.
+        sendbox.set_wall_clock(Time::ZERO, Duration::ZERO);
         self.join(HostDatapath::Bundle(Box::new(sendbox)), plane)
     }
 

@@ -35,8 +35,8 @@ const CALM: Duration = Duration::from_secs(10);
 /// Probes in a row that decide.
 const CONFIRMATIONS: u32 = 2;
 /// Time between two probes in pass-through, after one that did not make the queue fall. They begin at multiples of
-/// this time on the box's clock: bundles of one box that share a bottleneck probe together, since one alone would take
-/// the others' end hosts for elastic.
+/// this time on the box's clock: bundles that share a bottleneck probe together, since one alone would take the others'
+/// end hosts for elastic.
 const PROBE_INTERVAL: Duration = Duration::from_secs(5);
 /// The least share that a controlled bundle gives up in a probe: beside a short queue less would be lost in noise.
 const LEAST_SHARE: f64 = 0.1;
@@ -77,6 +77,8 @@ const EMPTY_TIME: f64 = 3.0;
 const EMPTY_SHARE: f64 = 0.1;
 /// In pass-through probes become rarer, up to this multiple of their interval, while nothing changes.
 const MOST_INTERVALS: u32 = 4;
+/// All times between probes divide this one.
+pub(crate) const LONGEST_INTERVAL: Duration = Duration::from_secs(20);
 /// Something has changed when the bundle receives this many times what it has on average: others have left.
 const RISE: f64 = 1.3;
 /// A longer time between ticks is a pause.
@@ -152,6 +154,8 @@ pub struct Detector {
     usual_rate: (f64, f64),
     /// Until then the bundle keeps its usual rate, in the queue that others fill.
     keeps_until: Time,
+    /// The queue that others had filled is empty: a rate to begin anew at, bytes/s.
+    recovery: Option<f64>,
     /// Since when packets wait at the sendbox.
     backlogged_since: Time,
     /// Share of the latest seconds in which the queue was empty, and how much of that ends pass-through.
@@ -187,6 +191,7 @@ impl Detector {
             peak_rate: 0.0,
             usual_rate: (0.0, 0.0),
             keeps_until: Time::ZERO,
+            recovery: None,
             backlogged_since: Time::ZERO,
             empty_share: 0.0,
             empty_needed: EMPTY_SHARE,
@@ -202,6 +207,11 @@ impl Detector {
             result: None,
             shift,
         }
+    }
+
+    /// From now on probes begin at multiples of 5 s and this shift.
+    pub const fn set_shift(&mut self, shift: Duration) {
+        self.shift = shift;
     }
 
     /// The verdict.
@@ -226,6 +236,14 @@ impl Detector {
 
     fn kept_rate(&self) -> f64 {
         self.usual_rate.0.min(LEAST_OF_PEAK * self.peak_rate)
+    }
+
+    /// The rate at which the algorithm may begin anew, once, when the queue is empty that others had filled and the
+    /// bundle has something to send, bytes/s.
+    pub fn take_recovery(&mut self) -> Option<f64> {
+        let rate = self.recovery.take()?;
+        self.keeps_until = self.last;
+        Some(rate)
     }
 
     /// An RTT sample of the bundle.
@@ -274,6 +292,12 @@ impl Detector {
             self.backlogged_since = now;
         }
         self.keep_rate(now, queue > long / 2);
+        let recovers = now < self.keeps_until
+            && queue <= long / EMPTY_OF_LONG
+            && seen.is_backlogged
+            && self.probe.is_none()
+            && self.verdict == CrossTraffic::Inelastic;
+        self.recovery = recovers.then(|| self.kept_rate());
         let is_empty = f64::from(queue <= long / EMPTY_OF_LONG);
         self.empty_share += (1.0 - libm::exp(-step / EMPTY_TIME)) * (is_empty - self.empty_share);
         let is_long = self.mean > long.as_secs_f64();

@@ -265,6 +265,7 @@ impl SendBundle {
             let estimates = self.estimator.estimates();
             self.adapt_epoch(now, &estimates);
             self.detect(now, &estimates);
+            self.recover(now, &estimates, box_of);
             self.follow_mode(now, &estimates, box_of);
             self.invoke(now, &estimates, box_of);
             self.enforce(&estimates);
@@ -459,7 +460,10 @@ impl SendBundle {
 
     fn follow_control(&mut self, now: Time, estimates: &Estimates, box_of: &mut BoxParts<'_>) {
         if self.controls.is_none() {
-            self.release(now, Cause::Plane, box_of);
+            // It may have begun anew just now.
+            if now.since(self.flow_since) > GRACE || self.flow.is_none() {
+                self.release(now, Cause::Plane, box_of);
+            }
         } else if self.cross_traffic == CrossTraffic::Elastic {
             // The algorithm has given way by now: what it gave up is there for the end hosts to take back.
             let measured = estimates.receive_rate.unwrap_or(0.0);
@@ -484,7 +488,7 @@ impl SendBundle {
                 return;
             };
             // The algorithm starts again at the rate that is measured now, and takes over once its program runs.
-            if self.start(now, (rate, rtt), estimates, box_of) {
+            if self.start(now, (self.most_lately(rate), rtt), estimates, box_of) {
                 let reason = Reason::Inelastic(self.evidence);
                 self.change(now, Mode::Control, reason, box_of);
             }
@@ -525,7 +529,7 @@ impl SendBundle {
         if matches < MIN_MEASURE_MATCHES || now.since(self.entered) < time {
             return;
         }
-        if self.start(now, (rate, rtt), estimates, box_of) {
+        if self.start(now, (self.most_lately(rate), rtt), estimates, box_of) {
             self.change(now, Mode::Control, Reason::Measured(rate, rtt), box_of);
         }
     }
@@ -539,9 +543,6 @@ impl SendBundle {
         box_of: &mut BoxParts<'_>,
     ) -> bool {
         if self.flow.is_none() {
-            // Traffic of requests does not fill the path all the time: the most that came is what the path
-            // carries at least. What waits there already is not kept waiting.
-            let rate = self.received_lately.get().max(rate);
             let rate = rate.min(MAX_RATE).max(self.bounds.min as f64);
             let path = estimates.min_rtt.unwrap_or(rtt);
             let cwnd = (rate * path.as_secs_f64()) as u64;
@@ -573,6 +574,35 @@ impl SendBundle {
             self.release(now, Cause::Plane, box_of);
         }
         false
+    }
+
+    /// Traffic of requests does not fill the path all the time: the most that came is what the path carries at least.
+    /// What waits there already is not kept waiting.
+    fn most_lately(&self, rate: f64) -> f64 {
+        self.received_lately.get().max(rate)
+    }
+
+    /// The queue that others had filled is empty again. An algorithm that gave way to it begins anew, at the rate that
+    /// the bundle may have at least.
+    fn recover(&mut self, now: Time, estimates: &Estimates, box_of: &mut BoxParts<'_>) {
+        let Some(detector) = self
+            .detector
+            .as_mut()
+            .filter(|_| self.mode == Mode::Control)
+        else {
+            return;
+        };
+        let (Some(rate), Some(controls)) = (detector.take_recovery(), self.controls) else {
+            return;
+        };
+        let lately = self.received_lately.get();
+        let enforced = Enforced::of(controls, estimates, lately, self.epoch, self.bounds);
+        let is_less = |enforced: Enforced| (enforced.rate as f64) < rate;
+        if let (true, Some(rtt)) = (enforced.is_some_and(is_less), estimates.mean_rtt) {
+            self.close(box_of);
+            self.set_rate(Some(rate as u64));
+            self.start(now, (rate, rtt), estimates, box_of);
+        }
     }
 
     fn release(&mut self, now: Time, cause: Cause, box_of: &mut BoxParts<'_>) {

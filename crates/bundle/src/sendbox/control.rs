@@ -9,6 +9,7 @@ use fairwater_net::Time;
 
 use super::bundle::{BoxParts, SendBundle};
 use super::{CLOCK_JUMP, CrossTraffic, ModeChange, SendBundleConfig, SendBundleStatus, TICK};
+use crate::elasticity;
 use crate::message::bundle_of;
 use crate::{
     BoundaryKey, BundleError, EpochSize, Mark, OutgoingMessage, Refusal, RefusalCounts, Segment,
@@ -56,7 +57,7 @@ impl SendboxControl {
                 return Err(BundleError::Number(number));
             }
         }
-        // One for all bundles of the box.
+        // One for all bundles of the box, until it is told a clock that boxes share.
         let instance = configs.first().map_or(0, |config| config.channel.instance);
         let shift = Duration::from_nanos(instance);
         Ok(Self {
@@ -75,6 +76,23 @@ impl SendboxControl {
             now: Time::ZERO,
             clock_jumps: 0,
         })
+    }
+
+    /// It is `wall` since an epoch that boxes of other sites know as well, such as Unix time. Bundles of all boxes then
+    /// probe together for buffer-filling traffic in pass-through: bundles that share a bottleneck and probe alone take
+    /// each other's end hosts for it. Clocks that differ by a few tens of ms, as NTP leaves them, are near enough for
+    /// probes of 300 ms and more. Call again when the wall clock was set.
+    pub fn set_wall_clock(&mut self, now: Time, wall: Duration) {
+        let now = self.advance(now);
+        let period = elasticity::LONGEST_INTERVAL.as_nanos();
+        let passed = (wall.as_nanos() + period - u128::from(now.as_nanos()) % period) % period;
+        // What the clock of the box shows when the other shows a multiple of the period.
+        let shift = Duration::from_nanos(((period - passed) % period) as u64);
+        for bundle in &mut self.bundles {
+            if let Some(detector) = &mut bundle.detector {
+                detector.set_shift(shift);
+            }
+        }
     }
 
     /// How many bundles there are.

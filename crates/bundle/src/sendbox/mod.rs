@@ -302,6 +302,11 @@ impl<P: BundlePacket> Sendbox<P> {
         Ok(())
     }
 
+    /// See [`SendboxControl::set_wall_clock`].
+    pub fn set_wall_clock(&mut self, now: Time, wall: Duration) {
+        self.control.set_wall_clock(now, wall);
+    }
+
     /// Another detector's verdict on a bundle's cross traffic, for bundles without [`SendBundleConfig::detect`];
     /// `false` if there is no such bundle.
     pub fn set_cross_traffic(&mut self, number: u32, verdict: CrossTraffic) -> bool {

@@ -173,7 +173,9 @@ fn a_queue_that_empties_ends_pass_through_without_a_probe() {
         tick += 1;
         fluid.now += STEP;
         let now = Time::from_nanos((fluid.now * 1e9) as u64);
-        fluid.detector.on_rtt(now, Duration::from_millis(50 + queue));
+        fluid
+            .detector
+            .on_rtt(now, Duration::from_millis(50 + queue));
         returned = fluid.detector.on_tick(Observation {
             now,
             receive_rate: Some(0.4 * LINK),
@@ -183,7 +185,10 @@ fn a_queue_that_empties_ends_pass_through_without_a_probe() {
     }
     assert!(matches!(returned, Some(Evidence::Empty(_))), "{returned:?}");
     let text = returned.unwrap().to_string();
-    assert!(text.starts_with("the network's queue was empty for 1"), "{text}");
+    assert!(
+        text.starts_with("the network's queue was empty for 1"),
+        "{text}"
+    );
 }
 
 /// An algorithm gives way to a queue that others fill; the bundle keeps what it has on average until a probe has told
