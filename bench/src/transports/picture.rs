@@ -41,7 +41,7 @@ pub(super) fn write(
         let top = 1.15 * late.map(|(_, window)| *window).fold(1.0, f64::max);
         for (panel, area) in row.iter().zip(areas) {
             let mut chart = ChartBuilder::on(area)
-                .caption(&panel.title, ("sans-serif", 13, &INK))
+                .caption(&panel.title, ("sans-serif", 16, &INK))
                 .margin(8)
                 .x_label_area_size(32)
                 .y_label_area_size(40)
@@ -55,7 +55,10 @@ pub(super) fn write(
                 .axis_style(INK)
                 .x_desc("s")
                 .y_desc("packets")
-                .label_style(("sans-serif", 11, &INK))
+                .x_label_formatter(&|seconds| format!("{seconds:.0}"))
+                .y_label_formatter(&|packets| format!("{packets:.0}"))
+                .y_labels(5)
+                .label_style(("sans-serif", 14, &INK))
                 .draw()
                 .map_err(failed)?;
             let points = thinned(&panel.points).map(|(at, window)| (at, window.min(top)));

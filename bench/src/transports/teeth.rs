@@ -1,7 +1,7 @@
 //! Saw-teeth of a window.
 
 /// What a window falls by, at least, at the end of a tooth, as a part of its peak.
-const FALL: f64 = 0.15;
+const FALL: f64 = 0.2;
 
 /// What a window rises by, at least, for its fall to be over: what is lower still in recovery is no other tooth.
 const RISE: f64 = 0.05;
