@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use fairwater_exec::interp;
 use fairwater_exec::invocation::{Registers, control_fault, initial, reset_volatile};
+use fairwater_exec::portable::{self, Append};
 use fairwater_plane::*;
 use proptest::prelude::*;
 
@@ -453,6 +454,16 @@ fn a_flow_without_addresses_or_a_datapath_without_pacing_begins_as_ever() {
     capabilities.abilities.rate = true;
     bed.plane.set_datapath(&capabilities);
     assert_eq!(bed.start(2, HOST).index, RESUME);
+}
+
+/// Flows of libccp's datapaths resume, too.
+#[test]
+fn libccp_can_run_the_program() {
+    let bed = Bed::new(config());
+    let loaded = &bed.plane.algorithms()[0].programs()[RESUME as usize];
+    assert_eq!(loaded.name(), "careful_resume");
+    let encoded = portable::encode(loaded.program(), Append::Flow).unwrap();
+    println!("{} instructions", encoded.longest_path());
 }
 
 #[test]
