@@ -142,7 +142,7 @@ fn a_transfer_arrives_whole_and_the_plane_hears_of_it() {
         }
         let status = factory.factory().status();
         assert_eq!((most_flows, status.fallbacks), (1, 0), "{algorithm}");
-        assert!(status.reports > 5, "{algorithm}: {status:?}");
+        assert!(status.reports > 0, "{algorithm}: {status:?}");
         drop(server);
         assert_eq!(factory.factory().status().flows, 0, "{algorithm}");
     }

@@ -308,9 +308,8 @@ fn run(change: Change) -> (Vec<Came>, u32) {
             break;
         }
     }
-    let Wire {
-        came, most_flows, ..
-    } = wire;
+    let (came, most_flows) = (std::mem::take(&mut wire.came), wire.most_flows);
+    drop(wire);
     assert_eq!(factory.status().flows, 0, "a flow outlives its connection");
     assert_eq!(factory.status().fallbacks, 0);
     (came, most_flows)
