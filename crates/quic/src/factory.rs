@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use fairwater_algorithms::Choice;
 use fairwater_datapath::Config;
-use fairwater_plane::Plane;
+use fairwater_plane::{CarefulResumeConfig, Plane};
 use fairwater_proto::{Fallback, own};
 use thiserror::Error;
 
@@ -72,6 +72,7 @@ pub struct Options {
     silence: Duration,
     max_flows: u32,
     degraded_ecn: bool,
+    resume: Option<CarefulResumeConfig>,
     /// Algorithms that are not of Fairwater's crate, by name.
     own: Vec<(String, OwnAlgorithm)>,
 }
@@ -103,6 +104,7 @@ impl Default for Options {
             silence: Duration::from_millis(400),
             max_flows: Config::default().max_flows,
             degraded_ecn: false,
+            resume: None,
             own: Vec::new(),
         }
     }
@@ -143,6 +145,15 @@ impl Options {
     #[must_use]
     pub fn lockstep(mut self, start: Instant) -> Self {
         self.place = Place::Lockstep(start);
+        self
+    }
+
+    /// Lets connections begin with what earlier ones observed on the path (Careful Resume, RFC 9959), if the
+    /// plane is in this process; another is configured itself. Only connections whose addresses are known
+    /// do: see [`Factory::between`].
+    #[must_use]
+    pub fn resume_carefully(mut self, config: CarefulResumeConfig) -> Self {
+        self.resume = Some(config);
         self
     }
 
@@ -228,6 +239,10 @@ impl Options {
         let hosted = || {
             let choice = choice.ok_or_else(|| QuicError::Unknown(algorithm.to_owned()))?;
             let mut plane = Plane::new();
+            if let Some(resume) = self.resume {
+                let resumes = plane.resume_carefully(resume);
+                resumes.map_err(|error| QuicError::Plane(error.to_string()))?;
+            }
             let added = plane.add(|programs| choice.build(programs));
             added.map_err(|error| QuicError::Plane(error.to_string()))?;
             Ok::<_, QuicError>(plane)

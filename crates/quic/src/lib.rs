@@ -47,6 +47,7 @@ pub mod virtual_time;
 
 pub use factory::{Factory, FactoryStatus, Options, QuicError};
 pub use fairwater_algorithms::Choice as Algorithm;
+pub use fairwater_plane::CarefulResumeConfig;
 pub use handle::{DeliveryRate, Handle};
 #[cfg(feature = "noq")]
 pub use noq::NoqController;

@@ -2,12 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fairwater_net::Time;
 use fairwater_quic::virtual_time::{FlowOutcome, VirtualFlow, VirtualRun};
-use fairwater_quic::{Factory, Options};
+use fairwater_quic::{CarefulResumeConfig, Factory, Options};
 
 /// A run of one flow, and its factory.
 fn run(algorithm: &str, link: &str, seconds: u64, seed: u64) -> (FlowOutcome, Arc<Factory>) {
@@ -90,4 +91,44 @@ fn the_same_seed_gives_the_same_packets() {
     assert_eq!(first.packets, again.packets);
     assert_eq!(first.controls, again.controls);
     assert_ne!(first.sent, other.sent);
+}
+
+/// When a transfer of 5 MB is over that follows another of the same hosts, since its start.
+fn second_transfer(algorithm: &str, resumes: bool) -> (Duration, usize) {
+    let start = Instant::now();
+    let mut options = Options::default().lockstep(start);
+    if resumes {
+        options = options.resume_carefully(CarefulResumeConfig::default());
+    }
+    let factory = options.noq(algorithm).unwrap();
+    let from_port = |port: u16| {
+        let local = SocketAddr::from(([198, 51, 100, 1], port));
+        factory.between(local, "192.0.2.1:443".parse().unwrap())
+    };
+    let flow = |port, start, bytes| VirtualFlow {
+        controllers: from_port(port),
+        start: Duration::from_secs(start),
+        bytes: Some(bytes),
+    };
+    let run = VirtualRun {
+        link: "100mbit 200ms 1bdp".parse().unwrap(),
+        duration: Duration::from_secs(30),
+        seed: 1,
+        start,
+        flows: vec![flow(10_000, 0, 20_000_000), flow(10_001, 20, 5_000_000)],
+    };
+    let second = run.run().unwrap().remove(1);
+    let took = second.finished.unwrap().since(at(20));
+    (took, second.dropped.len())
+}
+
+#[test]
+fn a_connection_begins_with_what_another_observed() {
+    for algorithm in ["cubic", "copa"] {
+        let (plain, lost) = second_transfer(algorithm, false);
+        let (resumed, lost_resumed) = second_transfer(algorithm, true);
+        println!("{algorithm}: {plain:?} and {lost} lost, resumed {resumed:?} and {lost_resumed}");
+        assert!(resumed <= plain.mul_f64(0.7), "{algorithm}: {resumed:?}");
+        assert!(lost_resumed <= lost, "{algorithm}");
+    }
 }

@@ -14,8 +14,7 @@ use fairwater_quic::{Factory, Options};
 use noq_proto::rustls::RootCertStore;
 use noq_proto::{
     ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig,
-    Event, FourTuple, HashedConnectionIdGenerator, PathId, ServerConfig, StreamEvent, StreamId,
-    TransportConfig,
+    Event, FourTuple, HashedConnectionIdGenerator, PathId, ServerConfig, StreamId, TransportConfig,
 };
 
 /// One way, without a queue: connections do not share a bottleneck.
@@ -208,13 +207,8 @@ impl Wire {
             if let Event::ConnectionLost { reason } = event {
                 self.came[client].lost = Some(reason.to_string());
             }
-            if let Event::Stream(StreamEvent::Opened { .. } | StreamEvent::Readable { .. }) = event
-            {
-                while let Some(stream) = end.connection.streams().accept(Dir::Uni) {
-                    self.streams[client].get_or_insert((stream, 0)).0 = stream;
-                }
-            }
         }
+        while end.connection.streams().accept(Dir::Uni).is_some() {}
         // The one stream of the server's has number 0.
         let stream = StreamId::new(noq_proto::Side::Server, Dir::Uni, 0);
         if let Ok(mut chunks) = end.connection.recv_stream(stream).read(true) {
@@ -314,9 +308,8 @@ fn run(change: Change) -> (Vec<Came>, u32) {
             break;
         }
     }
-    let Wire {
-        came, most_flows, ..
-    } = wire;
+    let (came, most_flows) = (std::mem::take(&mut wire.came), wire.most_flows);
+    drop(wire);
     assert_eq!(factory.status().flows, 0, "a flow outlives its connection");
     assert_eq!(factory.status().fallbacks, 0);
     (came, most_flows)

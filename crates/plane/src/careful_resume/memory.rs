@@ -134,7 +134,9 @@ impl Memory {
     /// Saves what a flow observed, in place of what is there; `converged` if the flow has observed for
     /// long enough to lower it.
     pub(crate) fn save(&mut self, endpoint: Endpoint, set: Set, converged: bool) {
+        let mut user = None;
         if let Some(former) = self.entries.get(&endpoint) {
+            user = former.user;
             // A flow with little to send says little about the path (RFC 9959 §4.1).
             if set.cwnd < former.set.cwnd && !converged {
                 return;
@@ -153,7 +155,8 @@ impl Memory {
             set,
             saved_us: self.now_us,
             order: self.observations,
-            user: None,
+            // The flow that resumes goes on to have the path.
+            user,
         };
         self.entries.insert(endpoint, entry);
         self.status.saved += 1;

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::{Capabilities, Signal, SignalSet};
 pub use config::{CarefulResumeConfig, InvalidCarefulResume};
 pub(crate) use memory::{Claim, Endpoint, Memory, Set};
-pub(crate) use observe::{Observation, counting};
+pub(crate) use observe::{Due, Observation, counting};
 pub(crate) use resuming::Resuming;
 
 /// What the program of Careful Resume reads.

@@ -178,6 +178,18 @@ pub(crate) struct Observation {
     former: u64,
     half_since_us: u64,
     rounds: u32,
+    /// The capacity that was worth saving last, bytes.
+    saved: u64,
+}
+
+/// Whether what was observed is to be saved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Due {
+    No,
+    /// The capacity is greater by a quarter than what was saved last: the flow may soon be idle.
+    Grown,
+    /// A half of the window is over.
+    Half,
 }
 
 impl Observation {
@@ -192,19 +204,19 @@ impl Observation {
             former: 0,
             half_since_us: now_us,
             rounds: 0,
+            saved: 0,
         }
     }
 
-    /// Takes in a report of a counting program. Returns whether a half of the window is over: what was
-    /// observed is worth saving.
-    pub(crate) fn on_report(&mut self, report: &Report<'_>) -> bool {
+    /// Takes in a report of a counting program.
+    pub(crate) fn on_report(&mut self, report: &Report<'_>) -> Due {
         let Some([count, min_rtt_us]) = report.last_fields() else {
-            return false;
+            return Due::No;
         };
         self.on_count(report.time_us(), report.cwnd(), count, min_rtt_us)
     }
 
-    fn on_count(&mut self, now_us: u64, cwnd: u64, count: u64, min_rtt_us: u64) -> bool {
+    fn on_count(&mut self, now_us: u64, cwnd: u64, count: u64, min_rtt_us: u64) -> Due {
         self.cwnd = self.cwnd.max(cwnd);
         // The counts begin anew with each switch of program.
         let newly = count.checked_sub(self.last).unwrap_or(count);
@@ -213,7 +225,7 @@ impl Observation {
         self.min_rtt_us = self.min_rtt_us.min(min_rtt_us);
         let elapsed_us = now_us.saturating_sub(self.since_us);
         if self.min_rtt_us == u64::MAX || elapsed_us < self.min_rtt_us.max(1_000) {
-            return false;
+            return Due::No;
         }
         // What is delivered in the least RTT, without what waits in queues: u128 for the product.
         let product = u128::from(self.acked) * u128::from(self.min_rtt_us);
@@ -224,11 +236,15 @@ impl Observation {
         self.rounds = self.rounds.saturating_add(1);
         (self.since_us, self.acked, self.cwnd) = (now_us, 0, cwnd);
         if now_us.saturating_sub(self.half_since_us) < WINDOW_US / 2 {
-            return false;
+            if capacity <= self.saved.saturating_add(self.saved / 4) {
+                return Due::No;
+            }
+            self.saved = capacity;
+            return Due::Grown;
         }
         (self.former, self.present) = (self.present, 0);
-        self.half_since_us = now_us;
-        true
+        (self.half_since_us, self.saved) = (now_us, self.former);
+        Due::Half
     }
 
     /// What is to be remembered, and whether it may lower what is; `None` where resuming would not gain

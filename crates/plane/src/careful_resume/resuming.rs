@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{Claim, Endpoint, Observation, Shared};
+use super::{Claim, Due, Endpoint, Observation, Shared};
 use crate::{
     Aggregate, Algorithm, AlgorithmError, Control, Ecn, Field, Flow, FlowInfo, Key, LoadedProgram,
     ProgramHandle, ProgramId, Programs, Report, Var,
@@ -267,10 +267,14 @@ impl<A: Algorithm + 'static> Flow for ResumingFlow<A> {
     fn on_report(&mut self, report: &Report<'_>, control: &mut Control<'_>) {
         let reporter = report.program().index() as usize;
         let counts = self.hosted.counting.get(reporter) == Some(&true);
-        let half_over = counts && self.observation.on_report(report);
+        let due = match counts {
+            true => self.observation.on_report(report),
+            false => Due::No,
+        };
         if let Stage::Normal(flow) = &mut self.stage {
             flow.on_report(report, control);
-            if half_over {
+            // A flow that has a set gives it back with a whole observation.
+            if due == Due::Half || (due == Due::Grown && self.claim.is_none()) {
                 self.save();
             }
         } else if self.on_phase(report) {
