@@ -302,7 +302,7 @@ fn rounds_of_a_benchmark_are_judged_and_kept() {
         "bench",
         r#"#!/bin/sh
             echo "$@" >> arguments
-            echo '{"benchmark":"loopback","series":[{"measure":"loopback_kept","variables":{},"values":[99.0,98.0,1.0]}],"disturbed":[null,null,"noise"]}'
+            echo '{"benchmark":"loopback","series":[{"measure":"loopback_kept","variables":{},"values":[99.0,98.9,1.0]}],"disturbed":[null,null,"noise"]}'
         "#,
     );
     let program = folder.path().join("bench");

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use fairwater_reproduce::atlas::{self, Listing, Machine, Measured, Part};
 use fairwater_reproduce::{Entry, Judged, World, judge_benchmark};
 use fairwater_results::BenchmarkResult;
-use support::Files;
+use support::{Files, entry};
 
 const SOURCE: &str = r#"
 title = "Throughput <b>over</b> loopback"
@@ -110,19 +110,21 @@ fn the_index_has_a_chip_for_each_world() {
 
 #[test]
 fn a_page_of_nothing_is_a_page() {
-    let entry = Entry::parse("test", "1", "1.toml", SOURCE, &Files)
-        .unwrap_or_else(|refused| panic!("{}", refused.render(false)));
+    let entry = entry(
+        "measure = \"flow_throughput\"\nwhere = { algorithm = \"cubic\", path = \"near\" }\nat_least = 1\n",
+    );
     let run = &entry.runs[0];
     for measured in [Measured::Nothing, Measured::Points(BTreeMap::new())] {
         let part = Part {
-            world: World::Bench,
+            world: World::Sim,
             run: Some((run, &run.full)),
-            judged: &entry.not_judged(World::Bench, "no root"),
+            judged: &entry.not_judged(World::Sim, "not run yet"),
             measured: &measured,
             machine: None,
         };
         let html = atlas::page(&entry, &[part], false);
-        assert!(html.contains("not run") && html.contains("no root"));
+        assert!(html.contains("chip absent") && html.contains("not run yet"));
+        assert!(html.contains("Simulated: the same on each machine"));
         assert!(!html.contains("<svg"));
     }
 }

@@ -224,11 +224,16 @@ fn how(entry: &Entry, part: &Part<'_>, quick: bool) -> String {
             counted(run.world)
         ),
     };
-    let (disturbed, all) = part.measured.disturbed();
+    let disturbed = match part.measured.disturbed() {
+        (0, all) => format!("None of {all} runs was disturbed."),
+        (some, all) => {
+            format!("The machine disturbed {some} of {all} runs, which do not count.")
+        }
+    };
     let machine = match (run.world, part.machine) {
         (World::Sim, _) => "Simulated: the same on each machine.".to_owned(),
         (_, Some(machine)) => format!(
-            "Linux {}, {} cores of {}. The machine disturbed {disturbed} of {all} runs, which do not count.",
+            "Linux {}, {} cores of {}. {disturbed}",
             escaped(&machine.kernel),
             machine.cores,
             escaped(&machine.cpu)

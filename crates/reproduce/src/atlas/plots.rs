@@ -29,6 +29,9 @@ pub(super) struct Plots {
     pub(super) plots: Vec<Plot>,
 }
 
+/// What a time line shows of a sample.
+type ValueOf = fn(&FlowSample) -> f64;
+
 /// Something that a measure is drawn of: its name, where it is, and the point of the grid.
 struct Drawn<'a> {
     label: String,
@@ -226,7 +229,7 @@ fn draw(
         Measured::Points(_) | Measured::Nothing => "of each seed, with quartiles",
     };
     found.boxes += &boxes(measure.meaning, note, measure.unit, &rows);
-    let shown: Option<(&'static str, &'static str, fn(&FlowSample) -> f64)> = match measure.name {
+    let shown: Option<(&'static str, &'static str, ValueOf)> = match measure.name {
         "windows" | "window_mean" | "window_p10" | "window_p50" | "window_p90" | "window_max"
         | "fall_leaves" | "double_falls" => {
             Some(("Window", "kB", |sample| sample.cwnd_bytes as f64 / 1e3))
@@ -289,7 +292,7 @@ fn distribution(measure: &Measure, lines: &[Row]) -> Option<Plot> {
 fn time_lines(
     title: &'static str,
     unit: &'static str,
-    of: fn(&FlowSample) -> f64,
+    of: ValueOf,
     drawn: &[(&Drawn<'_>, Option<&PointResult>)],
 ) -> Option<Plot> {
     let mut flows: Vec<(String, &[FlowSample])> = Vec::new();

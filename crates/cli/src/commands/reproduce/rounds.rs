@@ -67,17 +67,19 @@ pub(super) fn run(
         .args(["--rounds", &rounds.to_string(), "--json"])
         .stdin(Stdio::null())
         .stdout(Stdio::piped());
-    if quiet {
-        command.stderr(Stdio::null());
-    } else {
-        command.stderr(Stdio::inherit());
-    }
+    command.stderr(match quiet {
+        true => Stdio::piped(),
+        false => Stdio::inherit(),
+    });
     let shown = program.display();
     let output = command
         .output()
         .map_err(|error| format!("{shown}: {error}"))?;
     if !output.status.success() {
-        return Err(format!("{shown} {benchmark} failed: {}", output.status));
+        let said = String::from_utf8_lossy(&output.stderr);
+        let said = said.lines().last().unwrap_or("see above");
+        let status = output.status;
+        return Err(format!("{shown} {benchmark} failed ({status}): {said}"));
     }
     let found: BenchmarkResult = serde_json::from_slice(&output.stdout)
         .map_err(|error| format!("{shown} {benchmark} printed no results: {error}"))?;
