@@ -125,7 +125,7 @@ impl Space {
             loss_bp: round(above(at(5), 0.5) * f64::from(self.loss_bp)),
             flows,
             competitors: others,
-            competitor: if (switch * 4.0) as u32 % 2 == 0 {
+            competitor: if ((switch * 4.0) as u32).is_multiple_of(2) {
                 Competitor::Cubic
             } else {
                 Competitor::Reno

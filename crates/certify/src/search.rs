@@ -66,12 +66,12 @@ pub enum SearchError {
 ///
 /// # Errors
 /// [`SearchError`].
-pub fn search(
+pub fn search<'a>(
     objective: Objective,
     space: Space,
     budget: Budget,
     seed: u64,
-    evaluate: &mut dyn FnMut(&[Path]) -> Option<Vec<Fault>>,
+    evaluate: &'a mut Evaluate<'a>,
 ) -> Result<Option<Found>, SearchError> {
     let problem = Problem {
         objective,
@@ -95,10 +95,13 @@ pub fn search(
     Ok(problem.best.take())
 }
 
+/// Says what paths show; `None` stops the search.
+type Evaluate<'a> = dyn FnMut(&[Path]) -> Option<Vec<Fault>> + 'a;
+
 struct Problem<'a> {
     objective: Objective,
     space: Space,
-    evaluate: RefCell<&'a mut dyn FnMut(&[Path]) -> Option<Vec<Fault>>>,
+    evaluate: RefCell<&'a mut Evaluate<'a>>,
     /// Paths that were tried: rounding makes equal paths of near positions.
     known: RefCell<HashMap<Path, f64>>,
     best: RefCell<Option<Found>>,

@@ -1,7 +1,5 @@
 //! Each section is sound for each algorithm, and its scenario can be simulated.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::collections::BTreeSet;
 
 use fairwater_certify::{Budget, Fault, Objective, Path, minimise, search, sections};

@@ -113,11 +113,11 @@ impl Subject {
             objective.is_shown(&fault).then_some(fault)
         });
         let took = begun.elapsed();
-        println!(
+        eprintln!(
             "{}: {paths} paths, {took:?}: {:?}",
             self.name, smallest.fault
         );
-        println!("{}", smallest.path.scenario(self.name));
+        eprintln!("{}", smallest.path.scenario(self.name));
         smallest
     }
 }
@@ -129,7 +129,7 @@ impl Subject {
 fn mutual_lock_in_of_copa_is_found() {
     let found = OLD_COPA.worst(Objective::LockIn, Objective::LockIn.space());
     let mended = COPA.fault(Objective::LockIn, &found.path);
-    println!("copa as it is now: {mended:?}");
+    eprintln!("copa as it is now: {mended:?}");
     assert!(!Objective::LockIn.is_shown(&mended), "{mended:?}");
 }
 
@@ -150,7 +150,7 @@ fn starvation_of_bbr_under_jitter_is_found() {
     };
     assert!(path.jitter_ms > 0, "{path:?}");
     let calm = BBR.fault(Objective::Starvation, &calm);
-    println!("without jitter: {calm:?}");
+    eprintln!("without jitter: {calm:?}");
     assert!(!Objective::Starvation.is_shown(&calm), "{calm:?}");
 }
 

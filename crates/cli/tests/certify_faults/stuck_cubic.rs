@@ -61,7 +61,7 @@ struct StuckFlow {
 
 impl Flow for StuckFlow {
     fn on_report(&mut self, report: &Report<'_>, control: &mut Control<'_>) {
-        let now_us = report.now_us();
+        let now_us = report.time_us();
         let segments = report.cwnd() as f64 / self.mss as f64;
         self.is_stuck |= report[self.timeout] > 0;
         if self.is_stuck {

@@ -59,7 +59,7 @@ pub(crate) struct Args {
     /// Number of simulations that run at once [default: one for each core]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
-    /// Real time without progress after which an algorithm counts as blocked, s
+    /// CPU time without progress after which an algorithm counts as blocked, s
     #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=3600))]
     stall: u64,
     /// The folder of the results [default: certify.results/ALGORITHM]

@@ -23,7 +23,9 @@ pub(super) fn text(found: &Certificate) -> String {
             }
         }
     }
-    text += "\nWorst paths\n";
+    if !found.worst.is_empty() {
+        text += "\nWorst paths\n";
+    }
     for worst in &found.worst {
         text += &format!("  {}\n", worst_sentence(worst));
     }
@@ -48,6 +50,7 @@ pub(super) fn summary(found: &Certificate) -> String {
     let faults: Vec<_> = found.worst.iter().filter(|worst| worst.is_fault).collect();
     let names: Vec<_> = faults.iter().map(|worst| worst.objective.name()).collect();
     let faults = match names.is_empty() {
+        true if found.worst.is_empty() => "no search".to_owned(),
         true => "no fault found by search".to_owned(),
         false => format!("found by search: {}", names.join(", ")),
     };

@@ -36,11 +36,17 @@ pub(super) struct Workers<'a> {
 /// Runs that blocked or killed their process, after which no more are begun.
 const MAX_FAILURES: usize = 3;
 
+/// An algorithm that waits uses no CPU time: it has blocked after so many times as long.
+const IDLE_STALLS: u32 = 15;
+
+/// Clock ticks a second in `/proc/PID/stat` (proc(5), USER_HZ).
+const TICKS: f64 = 100.0;
+
 /// How often a reading worker looks whether to stop.
 const TURN: Duration = Duration::from_millis(100);
 
 impl<'a> Workers<'a> {
-    /// No process yet. A run whose virtual time stands still for `stall` has blocked.
+    /// No process yet. A run that uses so much CPU time while its virtual time stands still has blocked.
     pub(super) fn new(stall: Duration, stop: &'a Stop) -> Self {
         Self {
             idle: Mutex::default(),
@@ -126,7 +132,7 @@ impl Worker {
         if let Err(error) = self.stream.get_mut().write_all(&line) {
             return Ok(Some(self.ended(&error)));
         }
-        let (mut reached_s, mut moved) = (0.0, Instant::now());
+        let (mut reached_s, mut moved, mut used) = (0.0, Instant::now(), self.cpu_time());
         let mut text = Vec::new();
         loop {
             match self.stream.read_until(b'\n', &mut text) {
@@ -141,7 +147,7 @@ impl Worker {
                     text.clear();
                     match reply {
                         Reply::At { at_s } if at_s > reached_s => {
-                            (reached_s, moved) = (at_s, Instant::now());
+                            (reached_s, moved, used) = (at_s, Instant::now(), self.cpu_time());
                         }
                         Reply::At { .. } => {}
                         Reply::Done { result } => return Ok(Some(Ended::Done(result))),
@@ -155,14 +161,34 @@ impl Worker {
             if stop.is_asked() {
                 return Ok(None);
             }
-            if moved.elapsed() > stall {
+            // On a busy machine a run may wait long for a core.
+            let worked = self.cpu_time().saturating_sub(used);
+            if worked > stall || moved.elapsed() > stall * IDLE_STALLS {
                 let stall = stall.as_secs();
                 let text = format!(
-                    "the algorithm blocked: no virtual time passed after {reached_s:.1} s within {stall} s"
+                    "the algorithm blocked: no virtual time passed after {reached_s:.1} s within {stall} s of CPU"
                 );
                 return Ok(Some(Ended::Failed(text)));
             }
         }
+    }
+
+    /// CPU time that the process has used; 0 where it is not known.
+    fn cpu_time(&self) -> Duration {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()));
+        let stat = stat.unwrap_or_default();
+        // After the name in brackets: utime and stime are the 12th and the 13th (proc(5)).
+        let fields = stat
+            .rsplit(')')
+            .next()
+            .unwrap_or_default()
+            .split_whitespace();
+        let ticks: f64 = fields
+            .skip(11)
+            .take(2)
+            .filter_map(|n| n.parse::<f64>().ok())
+            .sum();
+        Duration::from_secs_f64(ticks / TICKS)
     }
 
     /// The process is gone.
