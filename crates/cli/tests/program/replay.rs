@@ -242,6 +242,44 @@ fn something_else_runs_open_loop_and_every_line_says_so() {
     }
 }
 
+#[test]
+fn what_why_wrote_is_given_to_the_algorithm_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("incident.json");
+    let report = |time_us: u64, acked: u64, congested: u64| {
+        serde_json::json!({
+            "time_us": time_us, "algorithm": "cubic", "program": "cubic", "cwnd_bytes": 28960,
+            "rate_bytes_per_s": 0, "fields": {
+                "acked": acked, "congested": congested, "timeout": 0, "undone": 0, "mode": 0,
+                "before": 28960, "ssthresh": u64::MAX, "rtt_us": 40000, "min_rtt_us": 40000,
+            },
+        })
+    };
+    let incident = |reports: Vec<serde_json::Value>| {
+        serde_json::json!([{
+            "id": 3, "unix_us": 1, "cause": "it was withdrawn", "number": 17, "generation": 1,
+            "flow": null, "version": "0.1.0", "reports": reports,
+        }])
+    };
+    let reports = vec![report(1_000, 1448, 0), report(41_000, 14_480, 0)];
+    fs::write(&file, incident(reports).to_string()).unwrap();
+    let output = replay(&file, &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let text = out(&output);
+    assert!(
+        text.contains("2 reports through a new flow of cubic"),
+        "{text}"
+    );
+    assert!(text.contains("41000 µs"), "{text}");
+    let stepped = replay(&file, &["--step"]);
+    assert_eq!(stepped.status.code(), Some(2), "{}", said(&stepped));
+    // Another algorithm has not these fields.
+    let other = replay(&file, &["--algorithm", "copa"]);
+    assert_eq!(other.status.code(), Some(2), "{}", said(&other));
+    fs::write(&file, "{").unwrap();
+    assert_eq!(replay(&file, &[]).status.code(), Some(2));
+}
+
 /// Any algorithm, and no files.
 struct Anything;
 
@@ -308,8 +346,11 @@ fn the_fault_of_the_guide_is_where_the_guide_finds_it() {
     let recorder = Recorder::new(writer, programs, Box::new(|_| true));
     plane.set_observer(Some(recorder.of_plane()));
     let experiment = scenario.point(0).experiment;
-    fairwater_sim::run(&experiment, plane, &mut Datapaths(recorder.clone())).unwrap();
+    let observed = fairwater_sim::run(&experiment, plane, &mut Datapaths(recorder.clone()));
     recorder.finish().unwrap();
+    let alone = plane_of([(name.as_str(), &choice)]).unwrap();
+    let unobserved = fairwater_sim::run(&experiment, alone, &mut ());
+    assert_eq!(observed.unwrap(), unobserved.unwrap(), "recording changes nothing");
 
     let recording = Recording::open(folder.path()).unwrap();
     let stepper = Stepper::new(&recording).unwrap();
