@@ -350,7 +350,11 @@ fn the_fault_of_the_guide_is_where_the_guide_finds_it() {
     recorder.finish().unwrap();
     let alone = plane_of([(name.as_str(), &choice)]).unwrap();
     let unobserved = fairwater_sim::run(&experiment, alone, &mut ());
-    assert_eq!(observed.unwrap(), unobserved.unwrap(), "recording changes nothing");
+    assert_eq!(
+        observed.unwrap(),
+        unobserved.unwrap(),
+        "recording changes nothing"
+    );
 
     let recording = Recording::open(folder.path()).unwrap();
     let stepper = Stepper::new(&recording).unwrap();
