@@ -262,11 +262,11 @@ impl<I: Iterator> NextIf for I {
     }
 }
 
-/// Values, definition levels and repetition levels of all rows.
-fn records<T: DataType>(
-    reader: ColumnReader,
-    rows: usize,
-) -> Result<(Vec<T::T>, Vec<i16>, Vec<i16>), ParquetError> {
+/// Values, definition levels and repetition levels.
+type Levels<T> = (Vec<T>, Vec<i16>, Vec<i16>);
+
+/// The values of all rows, and their levels.
+fn records<T: DataType>(reader: ColumnReader, rows: usize) -> Result<Levels<T::T>, ParquetError> {
     let mut reader = get_typed_column_reader::<T>(reader);
     let (mut values, mut there, mut goes_on) = (Vec::new(), Vec::new(), Vec::new());
     let mut read = 0;

@@ -72,7 +72,7 @@ pub struct Controls {
 }
 
 /// One invocation.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Invoked {
     /// The program that ran, an index of the recording's programs; `None` if the fallback ran.
     pub program: Option<u32>,
@@ -88,20 +88,6 @@ pub struct Invoked {
     pub report: Option<Vec<u64>>,
     /// Bits of [`fairwater_exec::frame::Fault`]; 0 is none. `after` is then the fallback's.
     pub fault: u32,
-}
-
-impl Default for Invoked {
-    fn default() -> Self {
-        Self {
-            program: None,
-            signals: Signals::default(),
-            before: Controls::default(),
-            stage: None,
-            after: Controls::default(),
-            report: None,
-            fault: 0,
-        }
-    }
 }
 
 impl Invoked {

@@ -23,10 +23,10 @@ use crate::units::count;
 
 const EXAMPLES: &str = "\
 Examples:
-  fairwater record copa.recording --run scenarios/dumbbell.toml --set dumbbell.rate=12mbit
-  fairwater record one.recording --run scenarios/dumbbell.toml --flow algorithm=copa,mark=7
-  fairwater replay copa.recording
-  fairwater replay --step copa.recording
+  fairwater record cubic.recording --run scenarios/dumbbell.toml --set dumbbell.rate=12mbit
+  fairwater record one.recording --run scenarios/dumbbell.toml --flow algorithm=cubic
+  fairwater replay cubic.recording
+  fairwater replay --step cubic.recording
 
 The recording has, for each invocation of a flow's program: all signals, window and rate before and
 after, what the plane had staged, and the report; and the plane's events and commands, all in order.

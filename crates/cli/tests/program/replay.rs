@@ -11,7 +11,8 @@ use fairwater_experiment::Backend;
 use fairwater_hosting::plane_of;
 use fairwater_plane::{Algorithm, Control, Flow, FlowInfo, Report};
 use fairwater_recording::{
-    Direction, Head, RecordedProgram, Recorder, Recording, Stepper, Target, Writer,
+    Direction, Head, RecordedAlgorithm, RecordedProgram, Recorder, Recording, Stepper, Target,
+    Writer,
 };
 use fairwater_scenario::{Resolver, Scenario};
 use fairwater_sim::Observer;
@@ -241,6 +242,44 @@ fn something_else_runs_open_loop_and_every_line_says_so() {
     }
 }
 
+#[test]
+fn what_why_wrote_is_given_to_the_algorithm_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("incident.json");
+    let report = |time_us: u64, acked: u64, congested: u64| {
+        serde_json::json!({
+            "time_us": time_us, "algorithm": "cubic", "program": "cubic", "cwnd_bytes": 28960,
+            "rate_bytes_per_s": 0, "fields": {
+                "acked": acked, "congested": congested, "timeout": 0, "undone": 0, "mode": 0,
+                "before": 28960, "ssthresh": u64::MAX, "rtt_us": 40000, "min_rtt_us": 40000,
+            },
+        })
+    };
+    let incident = |reports: Vec<serde_json::Value>| {
+        serde_json::json!([{
+            "id": 3, "unix_us": 1, "cause": "it was withdrawn", "number": 17, "generation": 1,
+            "flow": null, "version": "0.1.0", "reports": reports,
+        }])
+    };
+    let reports = vec![report(1_000, 1448, 0), report(41_000, 14_480, 0)];
+    fs::write(&file, incident(reports).to_string()).unwrap();
+    let output = replay(&file, &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let text = out(&output);
+    assert!(
+        text.contains("2 reports through a new flow of cubic"),
+        "{text}"
+    );
+    assert!(text.contains("41000 µs"), "{text}");
+    let stepped = replay(&file, &["--step"]);
+    assert_eq!(stepped.status.code(), Some(2), "{}", said(&stepped));
+    // Another algorithm has not these fields.
+    let other = replay(&file, &["--algorithm", "copa"]);
+    assert_eq!(other.status.code(), Some(2), "{}", said(&other));
+    fs::write(&file, "{").unwrap();
+    assert_eq!(replay(&file, &[]).status.code(), Some(2));
+}
+
 /// Any algorithm, and no files.
 struct Anything;
 
@@ -298,21 +337,24 @@ fn the_fault_of_the_guide_is_where_the_guide_finds_it() {
     let mut plane = plane_of([(name.as_str(), &choice)]).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let programs = RecordedProgram::of_algorithms(plane.algorithms());
-    let head = Head::new("stuck.toml".to_owned(), String::new(), Vec::new());
-    // Without algorithms the head has none that events could cite.
-    let head = Head {
-        algorithms: vec![fairwater_recording::RecordedAlgorithm {
-            name: name.clone(),
-            spec: name.clone(),
-        }],
-        ..head
+    let recorded = RecordedAlgorithm {
+        name: name.clone(),
+        spec: name.clone(),
     };
+    let head = Head::new("stuck.toml".to_owned(), String::new(), vec![recorded]);
     let writer = Writer::create(folder.path(), &head, &programs).unwrap();
     let recorder = Recorder::new(writer, programs, Box::new(|_| true));
     plane.set_observer(Some(recorder.of_plane()));
     let experiment = scenario.point(0).experiment;
-    fairwater_sim::run(&experiment, plane, &mut Datapaths(recorder.clone())).unwrap();
+    let observed = fairwater_sim::run(&experiment, plane, &mut Datapaths(recorder.clone()));
     recorder.finish().unwrap();
+    let alone = plane_of([(name.as_str(), &choice)]).unwrap();
+    let unobserved = fairwater_sim::run(&experiment, alone, &mut ());
+    assert_eq!(
+        observed.unwrap(),
+        unobserved.unwrap(),
+        "recording changes nothing"
+    );
 
     let recording = Recording::open(folder.path()).unwrap();
     let stepper = Stepper::new(&recording).unwrap();
@@ -322,17 +364,24 @@ fn the_fault_of_the_guide_is_where_the_guide_finds_it() {
         .find(first, Direction::Forward, &timeout)
         .unwrap()
         .unwrap();
-    let step = stepper.step(at).unwrap();
-    let value = |name: &str| {
-        let all = step.variables.iter().chain(&step.signals);
-        all.clone().find(|v| v.name == name).unwrap().value
+    let value = |at: u64, name: &str| {
+        let step = stepper.step(at).unwrap();
+        let found = step
+            .variables
+            .iter()
+            .chain(&step.signals)
+            .find(|v| v.name == name);
+        found.unwrap().value
     };
-    assert_eq!(value("Flow.rtt_sample_us"), u64::MAX);
-    assert_eq!(value("rest_until"), u64::MAX);
-    assert_eq!(value("Cwnd"), 2 * 1448);
+    assert_eq!(value(at, "resting"), 1);
+    assert_eq!(value(at, "Cwnd"), 2 * 1448);
     // Nothing grows any more.
     let grown = Target::Condition("Cwnd > 2896".to_owned());
     assert_eq!(stepper.find(at, Direction::Forward, &grown).unwrap(), None);
-    let last = *stepper.of_flow(0).last().unwrap();
-    assert!(last > at + 20, "{at} {last}");
+    // The report resets the timer before the clause that ends the rest is reached.
+    let report = stepper.find(at, Direction::Forward, &Target::Report);
+    let step = stepper.step(report.unwrap().unwrap()).unwrap();
+    let held: Vec<_> = step.clauses.iter().map(|clause| clause.held).collect();
+    assert_eq!(held[4..], [true, false], "{:?}", step.clauses);
+    assert_eq!(value(step.invocation, "resting"), 1);
 }

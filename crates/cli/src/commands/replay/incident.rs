@@ -45,6 +45,9 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
             Err(error) => eprintln!("fairwater: incident {}: {error}", kept.id),
         }
     }
+    if replays.is_empty() && !incidents.is_empty() {
+        return Err(bad("no incident of it can be replayed".to_owned()));
+    }
     if args.json {
         let all: Vec<_> = replays.iter().map(|(_, replay)| replay).collect();
         return output::json(&all);

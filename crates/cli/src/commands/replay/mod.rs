@@ -22,17 +22,17 @@ use crate::output;
 
 const EXAMPLES: &str = "\
 Examples:
-  fairwater replay copa.recording
-  fairwater replay copa.recording --algorithm cubic | head
-  fairwater replay copa.recording --program mine.ccp
-  fairwater replay --step copa.recording
-  fairwater replay --step copa.recording --until 'Report.lost > 0' --json
+  fairwater replay cubic.recording
+  fairwater replay cubic.recording --algorithm copa | head
+  fairwater replay cubic.recording --program mine.ccp
+  fairwater replay --step cubic.recording
+  fairwater replay --step cubic.recording --until 'Report.lost > 0' --json
   sudo fairwater why 17 --json > incident.json; fairwater replay incident.json
 
 A replay gives the recorded signals to each back end, and the recorded reports to the algorithm, and
 compares window, rate, report and command of each invocation with what was recorded. It names the
-first difference. Another program or algorithm runs open loop: what it does changes no signal, so its
-window is not the window that it would have had.
+first difference. Another program or algorithm runs open loop: what it does changes no signal, and
+its window is not the window that it would have had.
 
 With --step the keys are: → ← forward and back, r R next and last report, x X next and last loss,
 b a condition to stop at, c C go to where it holds next and held last, f next flow, q quit.
