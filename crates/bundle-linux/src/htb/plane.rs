@@ -242,7 +242,6 @@ impl Worker {
             passed: self.passed,
             stalls: self.stalls,
             clock_jumps: self.control.clock_jumps(),
-            ..SendboxStatus::default()
         }
     }
 }

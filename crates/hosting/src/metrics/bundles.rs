@@ -101,25 +101,18 @@ fn register_sendbox(registry: &mut Registry, sendbox: &SendboxRow) {
         modes.get_or_create(&labels).set(1.0);
     }
     registry.register("bundle_mode", "1 for the mode that a bundle is in", modes);
-    let per_bundle: [(&str, &str, fn(&BundleRow) -> u64); 2] = [
-        (
-            "bundle_sent_bytes",
-            "Bytes of a bundle that left the sendbox",
-            |row| row.sent_bytes,
-        ),
-        (
-            "bundle_sent_packets",
-            "Packets of a bundle that left the sendbox",
-            |row| row.sent_packets,
-        ),
-    ];
-    for (name, help, value) in per_bundle {
-        let family = Counters::default();
-        for row in &sendbox.bundles {
-            family.get_or_create(&of(&row.name)).inc_by(value(row));
-        }
-        registry.register(name, help, family);
+    let bytes = Counters::default();
+    let packets = Counters::default();
+    for row in &sendbox.bundles {
+        bytes.get_or_create(&of(&row.name)).inc_by(row.sent_bytes);
+        packets
+            .get_or_create(&of(&row.name))
+            .inc_by(row.sent_packets);
     }
+    let help = "Bytes of a bundle that left the sendbox";
+    registry.register("bundle_sent_bytes", help, bytes);
+    let help = "Packets of a bundle that left the sendbox";
+    registry.register("bundle_sent_packets", help, packets);
     for (name, help, value) in [
         (
             "sendbox_dropped_packets",
