@@ -154,6 +154,8 @@ pub struct Detector {
     usual_rate: (f64, f64),
     /// Until then the bundle keeps its usual rate, in the queue that others fill.
     keeps_until: Time,
+    /// The path carries less than that, and the queue that this made is not empty yet.
+    carries_less: bool,
     /// The queue that others had filled is empty: a rate to begin anew at, bytes/s.
     recovery: Option<f64>,
     /// Since when packets wait at the sendbox.
@@ -191,6 +193,7 @@ impl Detector {
             peak_rate: 0.0,
             usual_rate: (0.0, 0.0),
             keeps_until: Time::ZERO,
+            carries_less: false,
             recovery: None,
             backlogged_since: Time::ZERO,
             empty_share: 0.0,
@@ -230,7 +233,8 @@ impl Detector {
     /// an algorithm that gives way loses no more meanwhile. `None` where the path carries less than before.
     #[must_use]
     pub fn least_rate(&self) -> Option<f64> {
-        let keeps = self.verdict == CrossTraffic::Inelastic && self.last < self.keeps_until;
+        let is_known = self.verdict == CrossTraffic::Elastic || self.carries_less;
+        let keeps = !is_known && self.last < self.keeps_until;
         keeps.then_some(self.kept_rate())
     }
 
@@ -291,7 +295,7 @@ impl Detector {
         if !seen.is_backlogged {
             self.backlogged_since = now;
         }
-        self.keep_rate(now, queue > long / 2);
+        self.keep_rate(now, queue, long);
         let recovers = now < self.keeps_until
             && queue <= long / EMPTY_OF_LONG
             && seen.is_backlogged
@@ -417,20 +421,23 @@ impl Detector {
         None
     }
 
-    /// Whether the bundle keeps its usual rate, now that the queue is long or not.
-    fn keep_rate(&mut self, now: Time, is_long: bool) {
-        if is_long {
-            self.keeps_until = now + KEEP_TIME;
-        }
+    /// Whether the bundle keeps its usual rate, with this queue, of which `long` is long.
+    fn keep_rate(&mut self, now: Time, queue: Duration, long: Duration) {
         let received = self.receive_rate.unwrap_or(0.0);
-        let had_enough = now.since(self.backlogged_since).as_secs_f64() > 2.0 * RATE_TIME;
-        let is_less = had_enough && received < RATE_STAYS * self.kept_rate();
-        if now < self.keeps_until && is_less {
-            // The path carries less.
+        if self.carries_less {
+            // What the bundle had before says nothing any more.
             self.keeps_until = now;
             self.peak_rate = received;
             self.usual_rate.0 = received;
+            self.carries_less = queue > long / EMPTY_OF_LONG;
+            return;
         }
+        if queue > long / 2 {
+            self.keeps_until = now + KEEP_TIME;
+        }
+        let had_enough = now.since(self.backlogged_since).as_secs_f64() > 2.0 * RATE_TIME;
+        let is_less = received < RATE_STAYS * self.kept_rate();
+        self.carries_less = now < self.keeps_until && had_enough && is_less;
     }
 
     fn change(&mut self, now: Time, verdict: CrossTraffic, evidence: Evidence) -> Evidence {
