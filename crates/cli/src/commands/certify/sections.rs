@@ -83,7 +83,7 @@ impl Sections<'_> {
         let entry = section
             .entry(self.candidate, &resolver)
             .map_err(|error| Failure::BadInput(error.to_string()))?;
-        let Some(run) = &entry.run else {
+        let Some(run) = entry.runs.first() else {
             return Ok(Ready {
                 section,
                 entry,
@@ -119,14 +119,14 @@ impl Sections<'_> {
 
     /// The verdicts on a section; seeds are added while one cannot be told.
     fn judged(&self, one: &mut Ready, ran: &mut Ran) -> Result<Option<SectionReport>, Failure> {
-        let Some(run) = one.entry.run.clone() else {
+        let Some(run) = one.entry.runs.first().cloned() else {
             let reasons: Vec<_> = one
                 .entry
                 .not_run
                 .iter()
                 .map(|n| n.reason.as_str())
                 .collect();
-            let judged = one.entry.not_judged(&reasons.join("; "));
+            let judged = one.entry.not_judged(one.entry.world, &reasons.join("; "));
             return Ok(Some(
                 one.report(judged.into_iter().map(Judgement::from).collect()),
             ));
@@ -153,7 +153,7 @@ impl Sections<'_> {
                     Known::Failed(text) => failure = failure.or(Some(text)),
                 }
             }
-            let judged = judge(&one.entry, &form.plan, &measured);
+            let judged = judge(&one.entry, &run, &form.plan, &measured);
             let mut checks: Vec<_> = judged.into_iter().map(Judgement::from).collect();
             if let Some(text) = &failure {
                 // Of runs that are not there, nothing can be told.
