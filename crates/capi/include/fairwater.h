@@ -338,6 +338,14 @@ typedef struct fw_flow_state {
   uint32_t controller;
   // The number of the program that runs; 0 for none.
   uint32_t program;
+  // The last delivery rate that fw_flow_ack was told (Flow.rate_incoming), bytes per second, for the
+  // program that owns the connection: the window over the RTT is no rate. 0 before the first.
+  uint64_t delivery_rate;
+  // Whether the application had less to send than the path takes: the path may carry more. 0 or 1.
+  uint32_t app_limited;
+  // How many of the last 16 ACKs that delivered something were not application-limited: 0 says
+  // nothing about what the path could carry.
+  uint32_t confidence;
 } fw_flow_state;
 
 #ifdef __cplusplus

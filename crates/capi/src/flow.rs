@@ -1,7 +1,7 @@
 //! Flows: started, fed with ACKs, closed.
 
 use core::ffi::{CStr, c_char, c_void};
-use core::mem::{offset_of, size_of};
+use core::mem::offset_of;
 
 use fairwater_datapath::Controls;
 use fairwater_proto::{FlowId, FlowInfo};

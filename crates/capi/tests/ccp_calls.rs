@@ -343,7 +343,7 @@ fn every_primitive_reaches_the_program() {
         assert_eq!(ccp_invoke(conn), 0);
     }
     let expected =
-        "reported 1 [101, 102, 103, 104, 105, 106, 107, 1, 109, 110, 111, 112, 113, 114, 1]";
+        "reported 1 [101, 102, 103, 104, 105, 106, 107, 1, 109, 110, 111, 112, 113, 114, 1001]";
     assert_eq!(rig.agent().taken(), [expected]);
 }
 
