@@ -59,9 +59,9 @@ const PEAK_TIME: f64 = 20.0;
 const GIVES_WAY: f64 = 0.75;
 
 /// While others fill the queue and no probe has told why, a bundle keeps what it has on average: the averages of all
-/// that share a link are together no more than the link carries, so the queue does not grow for long. But no more than
-/// this share of the most that came lately, since the queue may be of the bundle's own making: BBR's share to drain
-/// what it queued (Cardwell et al., ACM Queue 2016).
+/// that share a link are together no more than the link carries, so the queue does not grow for long. It keeps nothing
+/// if that is more than this share of the most that came lately, since the queue may be of the bundle's own making:
+/// BBR's share to drain what it queued (Cardwell et al., ACM Queue 2016).
 const LEAST_OF_PEAK: f64 = 0.75;
 /// With less than this share of that rate arriving, the path carries less, whatever the bundle sends.
 const RATE_STAYS: f64 = 0.6;
@@ -238,8 +238,14 @@ impl Detector {
         keeps.then_some(self.kept_rate())
     }
 
+    /// 0 for a bundle that has nearly all that came lately on average: it fills the link, so the queue is its own.
     fn kept_rate(&self) -> f64 {
-        self.usual_rate.0.min(LEAST_OF_PEAK * self.peak_rate)
+        let usual = self.usual_rate.0;
+        if usual < LEAST_OF_PEAK * self.peak_rate {
+            usual
+        } else {
+            0.0
+        }
     }
 
     /// The rate at which the algorithm may begin anew, once, when the queue is empty that others had filled and the
