@@ -3,8 +3,9 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    algorithms, attach, bundle, certify, check, completions, doctor, edge, host, man, quic_get, quic_serve,
-    record, replay, reproduce, run, serve, simulate, status, switch, top, r#try, up, why,
+    algorithms, attach, bundle, certify, check, completions, doctor, edge, host, man, quic_get,
+    quic_serve, record, replay, reproduce, run, serve, simulate, status, switch, top, r#try, up,
+    why,
 };
 use crate::failure::Failure;
 

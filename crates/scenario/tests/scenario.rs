@@ -17,7 +17,7 @@ use fairwater_experiment::{
 use fairwater_net::{
     Capacity, Limit, LossConfig, Probability, QueueConfig, Rate, RateSchedule, Time,
 };
-use fairwater_scenario::{self as scenario, Scenario};
+use fairwater_scenario::Scenario;
 use proptest::prelude::*;
 use support::Files;
 

@@ -61,6 +61,7 @@ fn came(config: &Experiment, algorithm: &str, resumes: bool) -> Came {
 }
 
 /// The second transfer without and with Careful Resume.
+#[expect(clippy::print_stdout, reason = "the numbers of docs/careful-resume.md")]
 fn compare(algorithm: &str, mbit: u64, others: usize, seed: u64) -> (Came, Came, f64) {
     let config = experiment(algorithm, mbit, others, seed);
     let plain = came(&config, algorithm, false);
