@@ -162,12 +162,6 @@ impl Memory {
         self.status.saved += 1;
     }
 
-    /// The last set of a path that was saved; for tests of what is remembered.
-    #[cfg(test)]
-    pub(crate) fn set(&self, endpoint: &Endpoint) -> Option<Set> {
-        Some(self.entries.get(endpoint)?.set)
-    }
-
     fn forget(&mut self, endpoint: &Endpoint) {
         if let Some(entry) = self.entries.remove(endpoint) {
             self.order.remove(&entry.order);
