@@ -78,7 +78,7 @@ macro_rules! not_run {
 
 /// In the order of the documents.
 const ALL: &[Section] = &[
-    run!(Rfc9743, "sections", "collapse"),
+    run!(Rfc9743, "sections", "congestion-collapse"),
     run!(Rfc9743, "sections", "bufferbloat"),
     run!(Rfc9743, "sections", "loss"),
     run!(Rfc9743, "sections", "fairness"),

@@ -194,6 +194,12 @@ impl Path {
         text
     }
 
+    /// Tenths of a BDP that hold two packets: a smaller buffer passes none.
+    fn least_buffer_tenths(&self) -> u32 {
+        let bdp_s = f64::from(self.rtt_ms.max(1)) / 1e3;
+        (2.0 * self.packet_time().as_secs_f64() / bdp_s * 10.0).ceil() as u32
+    }
+
     const fn all(&self) -> u32 {
         self.flows + self.competitors
     }
@@ -201,7 +207,8 @@ impl Path {
     /// `rate = …, buffer = …` and what disturbs packets at the bottleneck.
     fn bottleneck(&self, with_jitter: bool) -> String {
         let mut keys = format!("rate = \"{}\"", rate(self.rate_kbit));
-        let (whole, tenth) = (self.buffer_tenths / 10, self.buffer_tenths % 10);
+        let tenths = self.buffer_tenths.max(self.least_buffer_tenths());
+        let (whole, tenth) = (tenths / 10, tenths % 10);
         let _ = match tenth {
             0 => write!(keys, ", buffer = \"{whole}bdp\""),
             _ => write!(keys, ", buffer = \"{whole}.{tenth}bdp\""),

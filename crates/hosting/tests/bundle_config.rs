@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 const SEND: &str = "[sendbox]\nplane = \"tap\"\nports = [\"lan0\"]\nlisten = \"[::]:0\"\nmessage_port = 6790\n\
     memory = \"256MB\"\nsilent_after = \"50ms\"\n[[bundle]]\nname = \"a\"\nnumber = 1\nkey = \"a.key\"\n\
-    receivebox = \"192.0.2.2\"\nto = [\"10.2.0.0/24\"]\nalgorithm = \"copa\"\nqueue = { discipline = \"sfq\" }\n\
+    receivebox = \"192.0.2.2\"\nto = [\"10.2.0.0/24\"]\nalgorithm = \"copa\"\nqueue = { type = \"sfq\" }\n\
     queue_limit = \"12MB\"\nqueue_time = \"250ms\"\nmin_rate = \"1mbit\"\nassured_rate = \"2mbit\"\nobserve = true\n";
 const RECEIVE: &str = "[receivebox]\nports = [\"wan0\"]\nlisten = \"[::]:6790\"\n[[bundle]]\nname = \"a\"\nnumber = 1\n\
     key = \"a.key\"\nfrom = [\"10.1.0.0/24\"]\nto = [\"10.2.0.0/24\", \"fd02::/64\"]\n";

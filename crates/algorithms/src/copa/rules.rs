@@ -9,10 +9,10 @@ const STEADY_ROUNDS: u32 = 3;
 /// Greatest velocity. The datapath at most doubles cwnd in a round trip anyway, and a step down is at
 /// most half of what the flow has in the queue.
 pub(super) const MAX_VELOCITY: u64 = 1 << 16;
-/// In a bundle, cwnd rises by at most 1/8 of itself in a round trip, until cwnd has risen for [`GENTLE_ROUNDS`]. The
+/// In a bundle, cwnd rises by at most 1/16 of itself in a round trip, until cwnd has risen for [`GENTLE_ROUNDS`]. The
 /// bundle's applications hold cwnd back at times; the velocity of the following rise would overshoot. After others
 /// have filled the queue for a moment, a slower rise leaves the link half empty for seconds.
-const GENTLE_PART: f64 = 8.0;
+const GENTLE_PART: f64 = 16.0;
 /// Round trips of rising cwnd after which the velocity of a bundle's Copa is bounded no longer.
 const GENTLE_ROUNDS: u32 = 12;
 /// Round trips without an empty queue after which other flows are taken to fill it (NSDI '18 §2.2).
