@@ -52,7 +52,7 @@ figures: build ## reproduce all results of papers in their quick forms, as a bro
 
 test: lint loom ## lint, then run every test; as root, or with FAIRWATER_REQUIRE_PRIVILEGED=1, all of them
 	$(CARGO) $(AS_ROOT) test --workspace --locked
-	$(CARGO) test --package fairwater-quic --features quinn,s2n --lib --locked
+	$(CARGO) test --package fairwater-quic --features quinn,s2n,virtual-time,transfer --lib --test quinn --test s2n --locked
 	$(MAKE) test-python
 
 # The profile of `cargo test`, and its directory: most of it is compiled already.

@@ -1,4 +1,4 @@
-"""A program with a fault, which docs/replay.md finds: after a timeout the window does not grow again.
+"""A program with a fault, which docs/replay.md finds: a window that a timeout ends for good.
 
 fairwater record stuck.recording --run examples/python/stuck.toml
 """
