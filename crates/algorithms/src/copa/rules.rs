@@ -11,7 +11,7 @@ const STEADY_ROUNDS: u32 = 3;
 pub(super) const MAX_VELOCITY: u64 = 1 << 16;
 /// In a bundle, cwnd rises by at most 1/16 of itself in a round trip, until cwnd has risen for [`GENTLE_ROUNDS`]. The
 /// bundle's applications hold cwnd back at times; the velocity of the following rise would overshoot. After others
-/// have filled the queue for a moment, a slower rise leaves the link half empty for seconds.
+/// have filled the queue for a moment, 1/32 leaves the link half empty for seconds; 1/8 overshoots when capacity comes back.
 const GENTLE_PART: f64 = 16.0;
 /// Round trips of rising cwnd after which the velocity of a bundle's Copa is bounded no longer.
 const GENTLE_ROUNDS: u32 = 12;
