@@ -80,6 +80,12 @@ impl Writer {
         if fs::read_dir(path).map_err(io)?.next().is_some() {
             return Err(WriteError::NotEmpty(path.to_owned()));
         }
+        // Of two that begin at once in an empty folder, one goes on.
+        let claimed = fs::File::create_new(path.join(folder::HEAD));
+        claimed.map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => WriteError::NotEmpty(path.to_owned()),
+            _ => io(error),
+        })?;
         let writer = Self {
             path: path.to_owned(),
             files: 0,

@@ -129,6 +129,19 @@ fn no_difference(recording: &Recording) {
 }
 
 #[test]
+fn of_writers_that_begin_at_once_one_goes_on() {
+    for _ in 0..50 {
+        let folder = tempfile::tempdir().unwrap();
+        let create = || Writer::create(folder.path(), &head(), &recorded()).is_ok();
+        let begun = std::thread::scope(|scope| {
+            let both = [scope.spawn(create), scope.spawn(create)];
+            both.map(|one| usize::from(one.join().unwrap()))
+        });
+        assert_eq!(begun[0] + begun[1], 1);
+    }
+}
+
+#[test]
 fn a_replay_does_again_what_was_recorded() {
     let folder = tempfile::tempdir().unwrap();
     write(folder.path(), &flow(230));
